@@ -1,0 +1,1 @@
+//! Composes a role from settings.

@@ -1,0 +1,1 @@
+//! Settings: one TOML file, validated whole before anything is bound.

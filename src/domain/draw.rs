@@ -1,0 +1,289 @@
+//! The draw: a seed committed to beforehand, a key fixed at the opening, and a permutation that
+//! anybody can recompute.
+//!
+//! The permutation is `compute_shuffled_index` of the Ethereum consensus specification
+//! (swap-or-not, Hoang, Morris, Rogaway 2012), 90 rounds of SHA-256, so that independent
+//! implementations can check ours.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::id::SaleId;
+
+/// The name of the algorithm in a proof.
+pub const ALGORITHM: &str = "swap-or-not-90-sha256";
+
+const ROUNDS: u8 = 90;
+const COMMIT_TAG: &[u8] = b"stanchion/commit/v1";
+const DRAW_TAG: &[u8] = b"stanchion/draw/v1";
+
+/// The published hash of a seed, shown before anybody can join. `round` 0 = no beacon.
+pub fn commitment(sale: &SaleId, run: u64, round: u64, seed: &[u8; 32]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(COMMIT_TAG);
+    hash.update([0]);
+    hash.update(sale.as_str());
+    hash.update([0]);
+    hash.update(run.to_le_bytes());
+    hash.update(round.to_le_bytes());
+    hash.update(seed);
+    hash.finalize().into()
+}
+
+/// The key of the permutation of `n` entries; `beacon` is the round's 32 bytes, or nothing.
+pub fn key(sale: &SaleId, seed: &[u8; 32], n: u64, beacon: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(DRAW_TAG);
+    hash.update([0]);
+    hash.update(sale.as_str());
+    hash.update([0]);
+    hash.update(seed);
+    hash.update(n.to_le_bytes());
+    hash.update(beacon);
+    hash.finalize().into()
+}
+
+/// The permutation of `0..n` under one key, with what every position needs computed once.
+#[derive(Debug, Clone)]
+pub struct Draw {
+    n: u64,
+    key: [u8; 32],
+    pivots: Vec<u64>,
+}
+
+impl Draw {
+    /// Prepares the permutation of `0..n`.
+    pub fn new(n: u64, key: [u8; 32]) -> Self {
+        Self::with_rounds(n, key, ROUNDS)
+    }
+
+    fn with_rounds(n: u64, key: [u8; 32], rounds: u8) -> Self {
+        let pivots = (0..rounds).map(|round| pivot(&key, round, n)).collect();
+        Self { n, key, pivots }
+    }
+
+    /// How many entries were drawn.
+    pub fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// The position of an entry; nothing for an entry that was not drawn.
+    pub fn position(&self, entry: u64) -> Option<u64> {
+        if entry >= self.n {
+            return None;
+        }
+        let mut index = entry;
+        for (round, pivot) in (0u8..).zip(&self.pivots) {
+            let flip = pivot.wrapping_add(self.n).wrapping_sub(index) % self.n;
+            let higher = index.max(flip);
+            if self.bit(round, higher) {
+                index = flip;
+            }
+        }
+        Some(index)
+    }
+
+    fn bit(&self, round: u8, at: u64) -> bool {
+        let mut hash = Sha256::new();
+        hash.update(self.key);
+        hash.update([round]);
+        // The specification hashes the block number as four bytes; n is far below 2^40.
+        hash.update(u32::try_from(at / 256).unwrap_or(u32::MAX).to_le_bytes());
+        let block = hash.finalize();
+        let byte = block[usize::try_from(at % 256 / 8).unwrap_or(0)];
+        byte >> (at % 8) & 1 == 1
+    }
+}
+
+fn pivot(key: &[u8; 32], round: u8, n: u64) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(key);
+    hash.update([round]);
+    let digest = hash.finalize();
+    let mut head = [0; 8];
+    head.copy_from_slice(&digest[..8]);
+    u64::from_le_bytes(head).checked_rem(n).unwrap_or(0)
+}
+
+/// What everybody may have to recompute the draw; bytes are lower-case hex.
+/// `n`, `opened_at`, `seed` and `key` are there once the sale is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// The sale's id.
+    pub sale: SaleId,
+    /// Which drawing of the sale.
+    pub run: u64,
+    /// Always [`ALGORITHM`].
+    pub algorithm: String,
+    /// SHA-256 over sale, run, round and seed.
+    pub commitment: String,
+    /// The beacon round, 0 = none.
+    pub round: u64,
+    /// The beacon's signature, "" without a round.
+    pub signature: String,
+    /// The beacon's randomness, "" without a round.
+    pub beacon: String,
+    /// How many entries were drawn.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub n: Option<u64>,
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub opened_at: Option<String>,
+    /// 32 bytes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seed: Option<String>,
+    /// 32 bytes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub key: Option<String>,
+}
+
+/// The step of a verification that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProofError {
+    /// The draw has not happened yet.
+    #[error("{0}: missing; the proof is complete once the sale is open")]
+    Missing(&'static str),
+    /// Not 32 bytes of lower-case hex.
+    #[error("{0}: must be 64 lower-case hex digits")]
+    Hex(&'static str),
+    /// Some other algorithm.
+    #[error("algorithm: must be \"{ALGORITHM}\"")]
+    Algorithm,
+    /// Beacon rounds are checked once the program can verify them.
+    #[error("round: this version cannot verify a beacon round; it must be 0, with empty signature and beacon")]
+    Beacon,
+    /// The seed is not the one committed to.
+    #[error("commitment: the seed revealed is not the one that was committed to")]
+    Commitment,
+    /// The key does not follow from seed and n.
+    #[error("key: does not follow from sale, seed, n and beacon")]
+    Key,
+}
+
+impl Proof {
+    /// Recomputes commitment and key; the permutation that results is the proven one.
+    pub fn verify(&self) -> Result<Draw, ProofError> {
+        if self.algorithm != ALGORITHM {
+            return Err(ProofError::Algorithm);
+        }
+        if self.round != 0 || !self.signature.is_empty() || !self.beacon.is_empty() {
+            return Err(ProofError::Beacon);
+        }
+        let n = self.n.ok_or(ProofError::Missing("n"))?;
+        let seed = bytes32("seed", self.seed.as_deref())?;
+        let stated = bytes32("key", self.key.as_deref())?;
+        let committed = bytes32("commitment", Some(&self.commitment))?;
+        if commitment(&self.sale, self.run, self.round, &seed) != committed {
+            return Err(ProofError::Commitment);
+        }
+        let key = key(&self.sale, &seed, n, &[]);
+        if key != stated {
+            return Err(ProofError::Key);
+        }
+        Ok(Draw::new(n, key))
+    }
+}
+
+fn bytes32(field: &'static str, raw: Option<&str>) -> Result<[u8; 32], ProofError> {
+    let raw = raw.ok_or(ProofError::Missing(field))?;
+    if raw.bytes().any(|b| b.is_ascii_uppercase()) {
+        return Err(ProofError::Hex(field));
+    }
+    let mut out = [0; 32];
+    hex::decode_to_slice(raw, &mut out).map_err(|_| ProofError::Hex(field))?;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Vectors {
+        vectors: Vec<Vector>,
+    }
+    #[derive(Deserialize)]
+    struct Vector {
+        rounds: u8,
+        seed: String,
+        count: u64,
+        shuffled: Vec<u64>,
+    }
+
+    #[test]
+    fn every_published_shuffle_vector_comes_out() {
+        let raw = include_str!("../../tests/data/shuffle-vectors.json");
+        let vectors: Vectors = serde_json::from_str(raw).unwrap();
+        assert!(vectors.vectors.len() >= 4);
+        for vector in vectors.vectors {
+            let key = bytes32("seed", Some(&vector.seed)).unwrap();
+            let draw = Draw::with_rounds(vector.count, key, vector.rounds);
+            let ours: Vec<_> = (0..vector.count).map(|i| draw.position(i).unwrap()).collect();
+            assert_eq!(ours, vector.shuffled, "n = {}, rounds = {}", vector.count, vector.rounds);
+        }
+    }
+
+    #[test]
+    fn nobody_drawn_is_an_empty_permutation() {
+        assert_eq!(Draw::new(0, [7; 32]).position(0), None);
+    }
+
+    fn proof(n: u64, seed: [u8; 32]) -> Proof {
+        let sale = SaleId::parse("spring-drop").unwrap();
+        Proof {
+            run: 1,
+            algorithm: ALGORITHM.into(),
+            commitment: hex::encode(commitment(&sale, 1, 0, &seed)),
+            round: 0,
+            signature: String::new(),
+            beacon: String::new(),
+            n: Some(n),
+            opened_at: Some("2027-03-01T12:00:00Z".into()),
+            seed: Some(hex::encode(seed)),
+            key: Some(hex::encode(key(&sale, &seed, n, &[]))),
+            sale,
+        }
+    }
+
+    #[test]
+    fn wr_14_each_kind_of_tampering_fails_at_its_own_step() {
+        let honest = proof(100, [9; 32]);
+        assert!(honest.verify().is_ok());
+
+        let other = Proof { seed: Some(hex::encode([8; 32])), ..honest.clone() };
+        assert_eq!(other.verify().unwrap_err(), ProofError::Commitment);
+        let more = Proof { n: Some(101), ..honest.clone() };
+        assert_eq!(more.verify().unwrap_err(), ProofError::Key);
+        let rekeyed = Proof { key: Some(hex::encode([1; 32])), ..honest.clone() };
+        assert_eq!(rekeyed.verify().unwrap_err(), ProofError::Key);
+        let rerun = Proof { run: 2, ..honest.clone() };
+        assert_eq!(rerun.verify().unwrap_err(), ProofError::Commitment);
+        let beacon = Proof { beacon: "00".into(), ..honest.clone() };
+        assert_eq!(beacon.verify().unwrap_err(), ProofError::Beacon);
+        let early = Proof { seed: None, ..honest };
+        assert_eq!(early.verify().unwrap_err(), ProofError::Missing("seed"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_draw_is_a_permutation(n in 0u64..600, key: [u8; 32]) {
+            let draw = Draw::new(n, key);
+            let mut seen: Vec<_> = (0..n).map(|i| draw.position(i).unwrap()).collect();
+            seen.sort_unstable();
+            prop_assert!(seen.into_iter().eq(0..n));
+        }
+
+        #[test]
+        fn the_draw_is_reproducible_from_its_proof(n in 1u64..500, seed: [u8; 32]) {
+            let proof = proof(n, seed);
+            let again: Proof = serde_json::from_str(&serde_json::to_string(&proof).unwrap()).unwrap();
+            let (a, b) = (proof.verify().unwrap(), again.verify().unwrap());
+            for entry in 0..n {
+                prop_assert_eq!(a.position(entry), b.position(entry));
+            }
+        }
+    }
+}

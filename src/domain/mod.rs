@@ -1,0 +1,16 @@
+//! The rules of the sale: pure, no async, no I/O; time and randomness come in as arguments.
+
+pub mod admission;
+pub mod draw;
+pub mod id;
+pub mod limits;
+pub mod meter;
+pub mod pacer;
+pub mod quantity;
+pub mod queue;
+pub mod rate;
+pub mod refusal;
+pub mod reservation;
+pub mod sale;
+pub mod stock;
+pub mod ticket;

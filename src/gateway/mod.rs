@@ -1,0 +1,1 @@
+//! The public edge: thin, one pipeline from request to response.

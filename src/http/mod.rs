@@ -1,0 +1,1 @@
+//! Glue over hyper and rustls that knows nothing of sales.

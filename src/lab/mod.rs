@@ -1,0 +1,1 @@
+//! What runs and measures the system: private stores, sample shop, crowd, demo.

@@ -1,0 +1,1 @@
+//! Signals, tasks, soft stop, hard stop.

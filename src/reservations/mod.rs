@@ -1,0 +1,1 @@
+//! The reservation core: sells every unit once and never one more.

@@ -1,0 +1,1 @@
+//! The waiting room: the rules of `domain` above, Redis below.

@@ -1,0 +1,1 @@
+//! Redis: the gate and the room, atomic steps in Lua.
