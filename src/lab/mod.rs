@@ -1,1 +1,3 @@
-//! What runs and measures the system: private stores, sample shop, crowd, demo.
+//! What runs and measures the system: private stores, the sample shop, the crowd and the demo.
+
+pub mod stores;

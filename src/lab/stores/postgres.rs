@@ -1,0 +1,152 @@
+//! A private Postgres, durable: `fsync` and `synchronous_commit` on.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::sys::signal::Signal;
+
+use super::binaries;
+use super::folder::Folder;
+use super::server::{Recipe, Server, on_a_free_port};
+
+const USER: &str = "stanchion";
+/// Beyond this a Unix socket's path does not fit into the kernel's structure.
+const SOCKET_FOLDER_BYTES_MAX: usize = 85;
+
+/// A Postgres cluster on loopback and on a socket in its folder.
+pub struct PrivatePostgres {
+    port: u16,
+    // Declared first, so that the server ends before its folder is removed.
+    server: Server,
+    _folder: Arc<Folder>,
+}
+
+impl PrivatePostgres {
+    /// Makes a cluster in a folder of its own and starts it; blocks until it answers.
+    pub fn start() -> Result<Self> {
+        Self::start_in(&Arc::new(Folder::create()?))
+    }
+
+    pub(super) fn start_in(folder: &Arc<Folder>) -> Result<Self> {
+        initdb(folder)?;
+        on_a_free_port(|port| {
+            let server = Server::start(recipe(folder, port)?)?;
+            Ok(Self { port, server, _folder: folder.clone() })
+        })
+    }
+
+    /// The URL of the database that is always there.
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    fn url_of(&self, database: &str) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Makes a database of this name (`a-z`, `0-9`, `_`); returns its URL. Blocks.
+    pub fn create_database(&self, name: &str) -> Result<String> {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        if name.is_empty() || !name.bytes().all(plain) {
+            bail!("a database's name must be of a-z, 0-9 and '_', not {name:?}");
+        }
+        let (url, statement) = (self.url(), format!("CREATE DATABASE \"{name}\""));
+        // A thread of its own, because the caller may be inside a runtime already.
+        std::thread::spawn(move || execute(&url, &statement))
+            .join()
+            .map_err(|_| anyhow!("making database {name} panicked"))??;
+        Ok(self.url_of(name))
+    }
+
+    /// Kills it as a crash would (SIGQUIT: no checkpoint, recovery at the next start).
+    pub fn kill(&self) -> Result<()> {
+        self.server.end(Signal::SIGQUIT)
+    }
+
+    /// Starts it again on the same port; crash recovery brings back what was committed.
+    pub fn restart(&self) -> Result<()> {
+        self.kill()?;
+        self.server.restart()
+    }
+}
+
+fn execute(url: &str, statement: &str) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+        let talk = async {
+            client.batch_execute(statement).await?;
+            drop(client);
+            Ok(())
+        };
+        tokio::try_join!(talk, connection)?;
+        Ok(())
+    })
+}
+
+fn initdb(folder: &Folder) -> Result<()> {
+    let mut command = Command::new(binaries::postgres_folder()?.join("initdb"));
+    command
+        .arg("-D")
+        .arg(folder.path().join("data"))
+        .args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null());
+    folder.identity().apply(&mut command);
+    let out = command.output().context("running initdb")?;
+    if !out.status.success() {
+        bail!("initdb failed: {}", String::from_utf8_lossy(&out.stderr).trim());
+    }
+    Ok(())
+}
+
+fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
+    let path = folder.path();
+    let data = path.join("data");
+    let socket = path.to_str().filter(|p| p.len() <= SOCKET_FOLDER_BYTES_MAX).unwrap_or("");
+    let mut args = vec!["-D".into(), data.clone().into_os_string()];
+    for setting in [
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("port={port}"),
+        format!("unix_socket_directories={socket}"),
+        "fsync=on".into(),
+        "synchronous_commit=on".into(),
+        "shared_buffers=128MB".into(),
+        "max_connections=200".into(),
+    ] {
+        args.extend(["-c".into(), setting.into()]);
+    }
+    Ok(Recipe {
+        program: binaries::postgres_folder()?.join("postgres"),
+        args,
+        log: path.join("postgres.log"),
+        folder: path.to_owned(),
+        identity: folder.identity(),
+        answers: Box::new(move |pid| {
+            let said = std::fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+            says_ready(&said, pid)
+        }),
+    })
+}
+
+/// The first line of `postmaster.pid` is the pid, the eighth turns to "ready".
+fn says_ready(postmaster: &str, pid: u32) -> bool {
+    let mut lines = postmaster.lines();
+    let ours = lines.next().is_some_and(|first| first.trim() == pid.to_string());
+    ours && lines.nth(6).is_some_and(|status| status.trim() == "ready")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_status_line_of_our_own_postmaster_means_ready() {
+        let file = "41\n/data\n1700000000\n5432\n/tmp\n127.0.0.1\n 1 2\nready   \n";
+        assert!(says_ready(file, 41));
+        assert!(!says_ready(file, 42));
+        assert!(!says_ready(&file.replace("ready", "starting"), 41));
+        assert!(!says_ready("41\n/data\n", 41));
+    }
+}
