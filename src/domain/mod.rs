@@ -12,5 +12,6 @@ pub mod rate;
 pub mod refusal;
 pub mod reservation;
 pub mod sale;
+pub mod status;
 pub mod stock;
 pub mod ticket;

@@ -1,1 +1,188 @@
-//! queue
+//! The line: what a number means for the visitor who has it.
+
+use serde::{Deserialize, Serialize};
+
+use super::draw::Draw;
+use super::rate::Rate;
+use super::sale::Phase;
+use super::stock::{StockSum, Supply};
+use super::ticket::Cohort;
+
+/// The shortest poll interval told, to the front of the line, in milliseconds.
+pub const POLL_MS_MIN: u64 = 1_000;
+/// The longest poll interval told, in milliseconds.
+pub const POLL_MS_MAX: u64 = 15_000;
+
+/// Where a visitor stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlaceState {
+    /// No valid ticket.
+    None,
+    /// Has an entry to the draw.
+    Entered,
+    /// In line.
+    Waiting,
+    /// May claim.
+    Called,
+    /// Has claimed, or brought the pass.
+    Admitted,
+    /// Was called and did not claim in time.
+    Missed,
+    /// Gave the place up.
+    Left,
+}
+
+/// What the visitor sees of the place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Where the visitor stands.
+    pub state: PlaceState,
+    /// The number of the lobby join; nothing for latecomers.
+    pub entry: Option<u64>,
+    /// The fixed 0-based number in line; nothing before the draw.
+    pub position: Option<u64>,
+    /// How many are still to be called before; it never grows.
+    pub ahead: Option<u64>,
+    /// The slot of a claim, RFC 3339.
+    pub admitted_at: Option<String>,
+}
+
+impl Place {
+    /// A visitor without a valid ticket.
+    pub fn none() -> Self {
+        let state = PlaceState::None;
+        Self { state, entry: None, position: None, ahead: None, admitted_at: None }
+    }
+
+    /// The place of a number. `draw` is there once the sale has opened.
+    pub fn of(cohort: Cohort, draw: Option<&Draw>, cursor: u64) -> Self {
+        let entry = match cohort {
+            Cohort::Entry(entry) => Some(entry),
+            Cohort::Late(_) => None,
+        };
+        let position = draw.and_then(|draw| cohort.position(draw));
+        let state = match position {
+            None => PlaceState::Entered,
+            Some(position) if position < cursor => PlaceState::Called,
+            Some(_) => PlaceState::Waiting,
+        };
+        let ahead = position.map(|position| position.saturating_sub(cursor));
+        Self { state, entry, position, ahead, admitted_at: None }
+    }
+}
+
+/// The chance of getting a unit, in words that do not pretend to more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Odds {
+    /// More units are free than everybody ahead may take.
+    Certain,
+    /// More units are free than people are ahead.
+    Likely,
+    /// At least half as many.
+    Even,
+    /// Fewer.
+    Unlikely,
+    /// Every unit is sold.
+    None,
+}
+
+/// The odds behind `ahead` others who may take up to `cap` units each.
+pub fn odds(ahead: u64, stock: &StockSum, cap: u32) -> Odds {
+    match stock.supply() {
+        Supply::Gone => Odds::None,
+        Supply::AllHeld => Odds::Unlikely,
+        Supply::Available => {
+            let others = ahead.saturating_add(1);
+            if stock.available >= others.saturating_mul(u64::from(cap.max(1))) {
+                Odds::Certain
+            } else if stock.available >= others {
+                Odds::Likely
+            } else if stock.available.saturating_mul(2) >= others {
+                Odds::Even
+            } else {
+                Odds::Unlikely
+            }
+        }
+    }
+}
+
+/// A range of wait, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Eta {
+    /// Hardly sooner.
+    pub low: u64,
+    /// Hardly later.
+    pub high: u64,
+}
+
+/// The wait behind `ahead` others, of whom between `share` and all turn up.
+pub fn eta(ahead: u64, rate: Rate, share: f64) -> Eta {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let all = ahead as f64 / rate.get();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate"
+    )]
+    let whole = |seconds: f64| seconds as u64;
+    let low = whole((all * share.clamp(0.05, 1.0) * 0.8).floor());
+    Eta { low, high: whole((all * 1.3).ceil()).saturating_add(2) }
+}
+
+/// When to ask again. The front polls often, so that a call is answered within the meter's lead;
+/// everybody else by the distance, and nobody must poll to keep a place.
+pub fn poll_after_ms(phase: Phase, place: &Place, rate: Rate, until_opening_ms: u64) -> u64 {
+    let ms = match phase {
+        Phase::Upcoming | Phase::Lobby => until_opening_ms / 2,
+        Phase::Drawing => POLL_MS_MIN,
+        Phase::Closed => POLL_MS_MAX,
+        Phase::Open => match (place.state, place.ahead) {
+            (PlaceState::Waiting, Some(ahead)) => eta(ahead, rate, 0.25).low * 1000 / 2,
+            _ => POLL_MS_MIN,
+        },
+    };
+    ms.clamp(POLL_MS_MIN, POLL_MS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stock(available: u64, held: u64) -> StockSum {
+        StockSum { available, held, confirmed: 0 }
+    }
+
+    #[test]
+    fn a_place_is_entered_before_the_draw_and_called_below_the_cursor() {
+        let draw = Draw::new(10, [1; 32]);
+        let late = |cursor| Place::of(Cohort::Late(0), Some(&draw), cursor);
+        assert_eq!(Place::of(Cohort::Entry(3), None, 0).state, PlaceState::Entered);
+        assert_eq!(late(10).state, PlaceState::Waiting);
+        assert_eq!(late(10).ahead, Some(0));
+        assert_eq!(late(11).state, PlaceState::Called);
+        assert_eq!(late(4).ahead, Some(6));
+    }
+
+    #[test]
+    fn the_odds_are_certain_only_if_everybody_ahead_can_be_served_in_full() {
+        assert_eq!(odds(99, &stock(200, 0), 2), Odds::Certain);
+        assert_eq!(odds(99, &stock(199, 0), 2), Odds::Likely);
+        assert_eq!(odds(99, &stock(50, 0), 2), Odds::Even);
+        assert_eq!(odds(1003, &stock(412, 60), 2), Odds::Unlikely);
+        assert_eq!(odds(0, &stock(0, 3), 2), Odds::Unlikely);
+        assert_eq!(odds(0, &stock(0, 0), 2), Odds::None);
+    }
+
+    #[test]
+    fn the_front_is_told_to_ask_each_second_and_the_far_end_seldom() {
+        let rate = Rate::per_second(100.0).unwrap();
+        let place =
+            |ahead| Place { state: PlaceState::Waiting, ahead: Some(ahead), ..Place::none() };
+        assert_eq!(poll_after_ms(Phase::Open, &place(10), rate, 0), POLL_MS_MIN);
+        assert!(poll_after_ms(Phase::Open, &place(3_000), rate, 0) > 2_000);
+        assert_eq!(poll_after_ms(Phase::Open, &place(900_000), rate, 0), POLL_MS_MAX);
+        assert_eq!(poll_after_ms(Phase::Lobby, &Place::none(), rate, 600), POLL_MS_MIN);
+    }
+}

@@ -11,7 +11,9 @@ pub struct Rate(f64);
 
 /// The text says the forms that are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be a number per unit of time, as \"200/s\", \"600/min\" or \"0.2/s\", above 0 and at most 1000000/s")]
+#[error(
+    "must be a number per unit of time, as \"200/s\", \"600/min\" or \"0.2/s\", above 0 and at most 1000000/s"
+)]
 pub struct RateError;
 
 impl Rate {
@@ -90,7 +92,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for raw in ["", "200", "/s", "-1/s", "0/s", "1e3/s", "nan/s", "inf/s", "5/day", "2000000/s"] {
+        for raw in ["", "200", "/s", "-1/s", "0/s", "1e3/s", "nan/s", "inf/s", "5/day", "2000000/s"]
+        {
             assert!(Rate::parse(raw).is_err(), "{raw:?} was read as a rate");
         }
     }
