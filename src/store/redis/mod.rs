@@ -1,1 +1,6 @@
 //! Redis: the gate and the room, atomic steps in Lua.
+
+mod connection;
+pub mod keys;
+
+pub use connection::{RedisFailure, RedisStore, connect};

@@ -1,0 +1,98 @@
+//! Key names. All keys of a sale share the hash tag `{SALE}`, so that one sale lives in one slot
+//! and every step is one script.
+
+use crate::domain::id::{SaleId, Sku};
+
+/// The keys of one sale.
+#[derive(Debug, Clone)]
+pub struct SaleKeys {
+    prefix: String,
+}
+
+impl SaleKeys {
+    /// `stanchion:{SALE}:…`.
+    pub fn new(sale: &SaleId) -> Self {
+        Self { prefix: format!("stanchion:{{{sale}}}:") }
+    }
+
+    fn named(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Hash: the control record.
+    pub fn control(&self) -> String {
+        self.named("control")
+    }
+
+    /// Hash: counters, cursor, opening, sale time.
+    pub fn room(&self) -> String {
+        self.named("room")
+    }
+
+    /// Hash: join key's hash → number.
+    pub fn joins(&self) -> String {
+        self.named("joins")
+    }
+
+    /// Hash: account → number.
+    pub fn accounts(&self) -> String {
+        self.named("accounts")
+    }
+
+    /// Hash: address → anonymous places.
+    pub fn addresses(&self) -> String {
+        self.named("addresses")
+    }
+
+    /// Hash: the meter's next number and burst.
+    pub fn meter(&self) -> String {
+        self.named("meter")
+    }
+
+    /// List: the meter's anchors, oldest first.
+    pub fn anchors(&self) -> String {
+        self.named("anchors")
+    }
+
+    /// Hash: position → the record of its claims.
+    pub fn claims(&self) -> String {
+        self.named("claims")
+    }
+
+    /// Sorted set: open admissions by their end.
+    pub fn active(&self) -> String {
+        self.named("active")
+    }
+
+    /// List: (cursor, sale time) marks of the calls, oldest first.
+    pub fn calls(&self) -> String {
+        self.named("calls")
+    }
+
+    /// String: the figures as JSON.
+    pub fn figures(&self) -> String {
+        self.named("figures")
+    }
+
+    /// Hash: the gate of a SKU.
+    pub fn stock(&self, sku: &Sku) -> String {
+        self.named(&format!("stock:{sku}"))
+    }
+
+    /// Hash: order marker → quantity.
+    pub fn takes(&self, sku: &Sku) -> String {
+        self.named(&format!("takes:{sku}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sale_is_the_hash_tag_of_all_its_keys() {
+        let keys = SaleKeys::new(&SaleId::parse("spring-drop").unwrap());
+        assert_eq!(keys.control(), "stanchion:{spring-drop}:control");
+        assert_eq!(keys.stock(&Sku::parse("A 1").unwrap()), "stanchion:{spring-drop}:stock:A 1");
+    }
+}
