@@ -31,6 +31,11 @@ impl Rate {
         }
     }
 
+    /// A whole number a second, at least 1.
+    pub fn whole(per_second: u16) -> Self {
+        Self(f64::from(per_second.max(1)))
+    }
+
     /// Reads `NUMBER/UNIT` with unit s, sec, min, m, h or hour.
     pub fn parse(raw: &str) -> Result<Self, RateError> {
         let (number, unit) = raw.trim().split_once('/').ok_or(RateError)?;

@@ -1,0 +1,88 @@
+//! What a key is when the file does not say.
+
+use super::settings::{
+    Account, AccountSource, Core, Keys, Limits, Listener, Ops, Public, QuotaSettings, Redis, Shop,
+};
+use super::span::Span;
+use crate::domain::rate::Rate;
+
+/// An address on loopback, or on every interface for the public listener.
+fn addr(host: [u8; 4], port: u16) -> std::net::SocketAddr {
+    (host, port).into()
+}
+
+const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
+
+impl Default for Public {
+    fn default() -> Self {
+        Self {
+            listeners: vec![Listener { addr: addr([0, 0, 0, 0], 8080), tls: false }],
+            hostnames: vec!["localhost".into()],
+            trusted_proxies: vec![],
+            cors_origins: vec![],
+            certificates: vec![],
+        }
+    }
+}
+
+impl Default for Shop {
+    fn default() -> Self {
+        Self {
+            origins: vec!["http://127.0.0.1:3000".into()],
+            connect_timeout: Span::seconds(3),
+            response_timeout: Span::seconds(60),
+            body_idle_timeout: Span::seconds(60),
+            pool_idle: Span::seconds(4),
+            secret_env: String::new(),
+        }
+    }
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        Self {
+            listen: addr(LOOPBACK, 7070),
+            url: "http://127.0.0.1:7070".into(),
+            key_env: "STANCHION_CORE_KEY".into(),
+            database_url_env: "DATABASE_URL".into(),
+            sweep_every: Span::seconds(30),
+            reconcile_every: Span::seconds(60),
+        }
+    }
+}
+
+impl Default for Redis {
+    fn default() -> Self {
+        Self { urls_env: "REDIS_URL".into() }
+    }
+}
+
+impl Default for Ops {
+    fn default() -> Self {
+        Self { listen: addr(LOOPBACK, 9090), key_env: "STANCHION_OPS_KEY".into() }
+    }
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self { dir: "keys".into() }
+    }
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self { source: AccountSource::None, login_url: "/login".into(), forward_auth: None }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let quota = |per_second, burst| QuotaSettings { rate: Rate::whole(per_second), burst };
+        Self {
+            max_connections: 10_000,
+            per_ip: quota(20, 60),
+            per_account: quota(5, 20),
+            poll: quota(1, 5),
+        }
+    }
+}
