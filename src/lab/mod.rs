@@ -1,3 +1,4 @@
 //! What runs and measures the system: private stores, the sample shop, the crowd and the demo.
 
+pub mod rig;
 pub mod stores;

@@ -1,16 +1,21 @@
 //! Both stores in one folder, under one reaper.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::folder::Folder;
 use super::{PrivatePostgres, PrivateRedis};
 
 /// A Postgres and a Redis of our own, stopped and removed when dropped or when we die.
 pub struct PrivateStores {
+    /// The next of Redis' numbered databases to be handed out.
+    next_redis: AtomicU32,
     postgres: PrivatePostgres,
     redis: PrivateRedis,
+    folder: Arc<Folder>,
 }
 
 impl PrivateStores {
@@ -19,7 +24,7 @@ impl PrivateStores {
         let folder = Arc::new(Folder::create()?);
         let redis = PrivateRedis::start_in(&folder)?;
         let postgres = PrivatePostgres::start_in(&folder)?;
-        Ok(Self { postgres, redis })
+        Ok(Self { postgres, redis, folder, next_redis: AtomicU32::new(1) })
     }
 
     /// The URL of the database that is always there.
@@ -35,6 +40,20 @@ impl PrivateStores {
     /// Makes a database of this name; returns its URL. Blocks.
     pub fn create_database(&self, name: &str) -> Result<String> {
         self.postgres.create_database(name)
+    }
+
+    /// The URL of a numbered database of the Redis that nobody was given before.
+    pub fn create_redis_database(&self) -> String {
+        format!("{}{}", self.redis.url(), self.next_redis.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A folder of our own beside the stores'. A process that runs in it is killed when the
+    /// stores go, so that nothing outlives us.
+    pub fn workspace(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.path().join("work").join(name);
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("making the folder {}", folder.display()))?;
+        Ok(folder)
     }
 
     /// The Postgres, to be killed and restarted.

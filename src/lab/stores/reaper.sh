@@ -16,6 +16,16 @@ lives() {
     kill -0 "$1" 2>/dev/null
 }
 
+# Whoever works beside the stores goes before them.
+for place in /proc/[0-9]*/cwd; do
+    case "$(readlink "$place" 2>/dev/null)" in
+    "$folder"/work | "$folder"/work/*)
+        pid=${place#/proc/}
+        kill -s KILL "${pid%/cwd}" 2>/dev/null
+        ;;
+    esac
+done
+
 # SIGQUIT is Postgres' immediate shutdown; Redis has nothing to save and is killed.
 postgres=$(sed -n 1p "$folder/data/postmaster.pid" 2>/dev/null)
 redis=$(sed -n 1p "$folder/redis.pid" 2>/dev/null)

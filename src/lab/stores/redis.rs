@@ -70,7 +70,7 @@ fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
     let mut args: Vec<OsString> = ["--bind", "127.0.0.1", "--port"].map(OsString::from).into();
     args.push(port.to_string().into());
     args.extend(["--save", "", "--appendonly", "no"].map(OsString::from));
-    args.extend(["--maxmemory-policy", "noeviction", "--daemonize", "no"].map(OsString::from));
+    args.extend(["--maxmemory-policy", "noeviction", "--databases", "4096"].map(OsString::from));
     args.extend(["--pidfile".into(), path.join("redis.pid").into_os_string()]);
     args.extend(["--dir".into(), path.as_os_str().to_owned()]);
     Ok(Recipe {
