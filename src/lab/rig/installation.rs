@@ -78,12 +78,6 @@ impl Installation {
             let core = all.start_core(number)?;
             all.cores.push(core);
         }
-        let urls = all.cores.iter().map(|core| core.url("core")).collect::<Result<Vec<_>>>()?;
-        match urls.as_slice() {
-            [] => {}
-            [one] => all.config.set("core.url", one.clone())?,
-            several => all.config.set("core.url", several.to_vec())?,
-        }
         for number in 0..layout.gateways {
             let gateway = all.start_gateway(number)?;
             all.gateways.push(gateway);
@@ -103,6 +97,7 @@ impl Installation {
     /// Starts gateway `number`; on its old addresses if it ran before.
     pub fn start_gateway(&self, number: usize) -> Result<Node> {
         let mut config = self.config.clone();
+        self.point_to_core(&mut config, number)?;
         if let Some(before) = self.gateways.get(number) {
             keep_addresses(&mut config, before)?;
         }
@@ -130,6 +125,9 @@ impl Installation {
             for (number, node) in nodes.iter().enumerate() {
                 let mut config = self.config.clone();
                 keep_addresses(&mut config, node)?;
+                if role == "gateway" {
+                    self.point_to_core(&mut config, number)?;
+                }
                 config.write(&self.config_file(role, number))?;
             }
         }
@@ -144,6 +142,14 @@ impl Installation {
     /// Where keys, files and logs are.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Gateways share the cores out among themselves, so that each core sees traffic.
+    fn point_to_core(&self, config: &mut ConfigFile, gateway: usize) -> Result<()> {
+        match gateway.checked_rem(self.cores.len()) {
+            Some(number) => config.set("core.url", self.cores[number].url("core")?),
+            None => Ok(()),
+        }
     }
 
     fn start_node(&self, role: &str, number: usize, config: &ConfigFile) -> Result<Node> {
