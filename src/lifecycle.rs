@@ -1,1 +1,192 @@
-//! Signals, tasks, soft stop, hard stop.
+//! Tasks, signals, soft stop, hard stop. Everything that runs is spawned here.
+//!
+//! A stop has two stages: first doors close and connections drain, then, when the last request
+//! has been answered or the deadline is over, what served them ends too.
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long background work may take to end once nobody needs it any more.
+const BACKGROUND_END_MAX: Duration = Duration::from_secs(3);
+
+/// A long-running task ended, though nobody had told it to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{task} ended unexpectedly: {how}")]
+pub struct DeadTask {
+    task: &'static str,
+    how: String,
+}
+
+/// A handle on the life of the process, cheap to clone.
+#[derive(Clone, Default)]
+pub struct Lifecycle {
+    draining: CancellationToken,
+    ending: CancellationToken,
+    connections: TaskTracker,
+    background: TaskTracker,
+    dead: Arc<OnceLock<DeadTask>>,
+}
+
+impl Lifecycle {
+    /// The life of a process that has just begun.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cancelled when the doors close: accept nothing new, finish what is under way.
+    pub fn draining(&self) -> CancellationToken {
+        self.draining.clone()
+    }
+
+    /// Cancelled once all connections are drained or out of time: background work ends.
+    pub fn ending(&self) -> CancellationToken {
+        self.ending.clone()
+    }
+
+    /// Where connections and other work that a drain waits for is spawned.
+    pub fn connections(&self) -> TaskTracker {
+        self.connections.clone()
+    }
+
+    /// Begins the soft stop.
+    pub fn stop(&self) {
+        self.draining.cancel();
+    }
+
+    /// Runs an accept loop: it must end at [`Self::draining`] and not before.
+    pub fn serve<F>(&self, task: &'static str, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let watched = self.watch(task, self.draining.clone(), work);
+        self.connections.spawn(watched);
+    }
+
+    /// Runs background work that requests rely on: it must end at [`Self::ending`] and not before.
+    pub fn background<F>(&self, task: &'static str, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let watched = self.watch(task, self.ending.clone(), work);
+        self.background.spawn(watched);
+    }
+
+    /// Runs short work that the end of the process waits for.
+    pub fn once<F>(&self, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.background.spawn(work);
+    }
+
+    /// A task of its own, so that a panic is seen here as an end like any other.
+    fn watch<F>(
+        &self,
+        task: &'static str,
+        may_end: CancellationToken,
+        work: F,
+    ) -> impl Future<Output = ()> + Send + use<F>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let life = self.clone();
+        async move {
+            let ended = TaskTracker::new().spawn(work).await;
+            let how = match ended {
+                Ok(()) if may_end.is_cancelled() => return,
+                Ok(()) => "it returned".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let dead = DeadTask { task, how };
+            tracing::error!(%dead, "stopping, because a part of the program is gone");
+            // Only the first death is told; those that follow come from it.
+            life.dead.get_or_init(|| dead);
+            life.stop();
+        }
+    }
+
+    /// Waits for SIGTERM, SIGINT or a dead task, then stops softly for at most `drain`, then hard.
+    /// A second signal skips the waiting.
+    pub async fn run(self, drain: Duration) -> anyhow::Result<()> {
+        let mut term = signal(SignalKind::terminate())?;
+        let mut int = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = term.recv() => tracing::info!("SIGTERM: stopping"),
+            _ = int.recv() => tracing::info!("SIGINT: stopping"),
+            () = self.draining.cancelled() => {}
+        }
+        self.draining.cancel();
+        self.connections.close();
+        tokio::select! {
+            () = self.connections.wait() => {}
+            () = tokio::time::sleep(drain) => tracing::warn!("requests were cut at the deadline"),
+            _ = term.recv() => tracing::warn!("second SIGTERM: stopping at once"),
+            _ = int.recv() => tracing::warn!("second SIGINT: stopping at once"),
+        }
+        self.ending.cancel();
+        self.background.close();
+        if tokio::time::timeout(BACKGROUND_END_MAX, self.background.wait()).await.is_err() {
+            tracing::warn!("background work did not end in time");
+        }
+        match self.dead.get() {
+            Some(dead) => Err(dead.clone().into()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAIN: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn a_dead_task_stops_the_process() {
+        let life = Lifecycle::new();
+        let ending = life.ending();
+        life.background("poller", async move { ending.cancelled().await });
+        life.background("sweep", async { panic!("out of brooms") });
+
+        let stopped = life.run(DRAIN).await.unwrap_err();
+
+        assert!(stopped.to_string().starts_with("sweep ended unexpectedly"), "{stopped}");
+        assert!(stopped.to_string().contains("out of brooms"), "{stopped}");
+    }
+
+    #[tokio::test]
+    async fn background_work_outlives_the_requests_that_rely_on_it() {
+        let life = Lifecycle::new();
+        let (draining, ending) = (life.draining(), life.ending());
+        let (order, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let answered = order.clone();
+        life.background("lane", async move {
+            ending.cancelled().await;
+            order.send("lane").unwrap();
+        });
+        life.connections().spawn(async move {
+            draining.cancelled().await;
+            tokio::task::yield_now().await;
+            answered.send("request").unwrap();
+        });
+
+        life.stop();
+        life.run(DRAIN).await.unwrap();
+
+        assert_eq!(seen.recv().await, Some("request"));
+        assert_eq!(seen.recv().await, Some("lane"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_never_ends_is_cut_at_the_deadline() {
+        let life = Lifecycle::new();
+        life.connections().spawn(std::future::pending::<()>());
+        life.stop();
+        life.run(DRAIN).await.unwrap();
+    }
+}
