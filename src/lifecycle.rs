@@ -182,11 +182,11 @@ mod tests {
         assert_eq!(seen.recv().await, Some("lane"));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_request_that_never_ends_is_cut_at_the_deadline() {
         let life = Lifecycle::new();
         life.connections().spawn(std::future::pending::<()>());
         life.stop();
-        life.run(DRAIN).await.unwrap();
+        life.run(Duration::from_millis(1)).await.unwrap();
     }
 }
