@@ -1,0 +1,163 @@
+//! The pool of connections, and what is demanded of the server before anything is sold.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+
+use super::migrate;
+
+/// A connection lent by the pool.
+pub type Client = deadpool_postgres::Object;
+
+/// How the pool is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The most connections of this process.
+    pub connections: usize,
+    /// Whether several hosts without a synchronous standby are accepted: a fail-over may then lose
+    /// acknowledged holds.
+    pub accept_lost_commits: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { connections: 16, accept_lost_commits: false }
+    }
+}
+
+/// A statement never runs longer than this, so that no lock is held for ever.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A wait for a lock beyond this is answered as "busy".
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Waiting for a free connection beyond this is answered as "busy".
+const POOL_WAIT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What may go wrong between us and Postgres.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The URL cannot be read.
+    #[error("the database URL is not understood: {0}")]
+    Url(tokio_postgres::Error),
+    /// The server's settings would lose what was acknowledged.
+    #[error("{0}")]
+    Unsafe(String),
+    /// The schema could not be brought up to date.
+    #[error("migrating the ledger failed: {0}")]
+    Migration(String),
+    /// No connection could be had.
+    #[error("no connection to the ledger: {0}")]
+    Pool(#[from] deadpool_postgres::PoolError),
+    /// A statement failed.
+    #[error("the ledger's answer: {}", told(.0))]
+    Statement(#[from] tokio_postgres::Error),
+}
+
+/// The server's own words; `tokio_postgres` says only "db error".
+fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(db) => format!("{} ({})", db.message(), db.code().code()),
+        None => error.to_string(),
+    }
+}
+
+impl DatabaseError {
+    /// Whether sending the same again is right: the server undid everything (deadlock, time-out),
+    /// or the link broke and nobody knows; order keys make both safe.
+    pub fn is_worth_a_retry(&self) -> bool {
+        match self {
+            Self::Statement(error) => match error.code() {
+                None => true,
+                Some(code) => [
+                    SqlState::T_R_DEADLOCK_DETECTED,
+                    SqlState::T_R_SERIALIZATION_FAILURE,
+                    SqlState::QUERY_CANCELED,
+                    SqlState::LOCK_NOT_AVAILABLE,
+                    SqlState::ADMIN_SHUTDOWN,
+                    SqlState::CRASH_SHUTDOWN,
+                    SqlState::CANNOT_CONNECT_NOW,
+                ]
+                .contains(code),
+            },
+            Self::Pool(_) => true,
+            Self::Url(_) | Self::Unsafe(_) | Self::Migration(_) => false,
+        }
+    }
+}
+
+/// The ledger's database; a clone shares the pool.
+#[derive(Clone)]
+pub struct Database {
+    pool: Pool,
+}
+
+impl Database {
+    /// Makes the pool, refuses a server that would lose commits, and migrates the schema.
+    pub async fn open(url: &str, options: Options) -> Result<Self, DatabaseError> {
+        let mut config: tokio_postgres::Config = url.parse().map_err(DatabaseError::Url)?;
+        config.connect_timeout(CONNECT_TIMEOUT).application_name("stanchion").options(format!(
+            "-c statement_timeout={} -c lock_timeout={} \
+                 -c idle_in_transaction_session_timeout={}",
+            STATEMENT_TIMEOUT.as_millis(),
+            LOCK_TIMEOUT.as_millis(),
+            STATEMENT_TIMEOUT.as_millis(),
+        ));
+        let several_hosts = config.get_hosts().len() > 1;
+        if several_hosts {
+            config.target_session_attrs(tokio_postgres::config::TargetSessionAttrs::ReadWrite);
+        }
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+            .max_size(options.connections)
+            .wait_timeout(Some(POOL_WAIT))
+            .create_timeout(Some(CONNECT_TIMEOUT))
+            .recycle_timeout(Some(CONNECT_TIMEOUT))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|e| DatabaseError::Unsafe(format!("the pool cannot be made: {e}")))?;
+        let database = Self { pool };
+        database.refuse_lossy_server(several_hosts && !options.accept_lost_commits).await?;
+        migrate::run(database.client().await?).await?;
+        Ok(database)
+    }
+
+    /// A connection from the pool.
+    pub async fn client(&self) -> Result<Client, DatabaseError> {
+        Ok(self.pool.get().await?)
+    }
+
+    /// Whether the server answers; for readiness.
+    pub async fn ping(&self) -> Result<(), DatabaseError> {
+        self.client().await?.simple_query("SELECT 1").await?;
+        Ok(())
+    }
+
+    async fn refuse_lossy_server(&self, standby_needed: bool) -> Result<(), DatabaseError> {
+        let row = self
+            .client()
+            .await?
+            .query_one(
+                "SELECT current_setting('fsync'), current_setting('synchronous_commit'), \
+                 current_setting('synchronous_standby_names')",
+                &[],
+            )
+            .await?;
+        let refuse = |reason: &str| Err(DatabaseError::Unsafe(reason.to_owned()));
+        match (row.get(0), row.get(1), row.get::<_, &str>(2)) {
+            ("off", _, _) => {
+                refuse("Postgres runs with fsync = off: a crash would lose sold units; turn it on")
+            }
+            (_, "off", _) => refuse(
+                "Postgres runs with synchronous_commit = off: a crash would lose acknowledged \
+                 holds; turn it on",
+            ),
+            (_, _, "") if standby_needed => refuse(
+                "several database hosts without synchronous_standby_names: a fail-over would lose \
+                 acknowledged holds; set it, or core.accept_lost_commits = true",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
