@@ -1,1 +1,4 @@
 //! The waiting room: the rules of `domain` above, Redis below.
+
+pub mod keys;
+pub mod token;

@@ -1,0 +1,269 @@
+//! Tickets and admissions as signed tokens. What is not verified here does not exist.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use super::keys::Keys;
+use crate::domain::admission::{ADMISSION_TYP, Admission, ISSUER};
+use crate::domain::id::SaleId;
+use crate::domain::ticket::{TICKET_TYP, Ticket, TicketClaims};
+
+/// Longer tokens are refused unread.
+pub const TOKEN_BYTES_MAX: usize = 4096;
+
+impl Keys {
+    /// Signs a ticket.
+    pub fn mint_ticket(&self, ticket: Ticket) -> String {
+        let header = Header { typ: Some(TICKET_TYP.into()), ..Header::new(Algorithm::HS256) };
+        sign(&header, &TicketClaims::from(ticket), &self.tickets[0].0)
+    }
+
+    /// Reads a ticket of this sale; anything else is no ticket. The run is the caller's to check.
+    pub fn read_ticket(&self, raw: &str, sale: &SaleId) -> Option<Ticket> {
+        let header = header(raw, Algorithm::HS256, TICKET_TYP)?;
+        if header.kid.is_some() {
+            return None;
+        }
+        let mut rules = rules(Algorithm::HS256);
+        rules.validate_aud = true;
+        rules.set_audience(&[sale]);
+        self.tickets.iter().find_map(|(_, key)| verify::<TicketClaims>(raw, key, &rules))?.read()
+    }
+
+    /// Signs an admission.
+    pub fn mint_admission(&self, admission: &Admission) -> String {
+        let (kid, key) = &self.signing;
+        let header = Header {
+            typ: Some(ADMISSION_TYP.into()),
+            kid: Some(kid.clone()),
+            ..Header::new(Algorithm::EdDSA)
+        };
+        sign(&header, admission, key)
+    }
+
+    /// Reads an admission that we signed, of any sale, epoch and time: whether it counts is for
+    /// [`Admission::holds`] to say. A token once verified is recognised by its hash.
+    pub fn read_admission(&self, raw: &str) -> Option<Arc<Admission>> {
+        if raw.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let hash: TokenHash = Sha256::digest(raw).into();
+        if let Some(known) = self.verified.get(&hash) {
+            return Some(known);
+        }
+        let header = header(raw, Algorithm::EdDSA, ADMISSION_TYP)?;
+        let key = self.verifying.get(header.kid.as_deref()?)?;
+        let mut rules = rules(Algorithm::EdDSA);
+        rules.set_issuer(&[ISSUER]);
+        let admission = Arc::new(verify::<Admission>(raw, key, &rules)?);
+        self.verified.put(hash, admission.clone());
+        Some(admission)
+    }
+}
+
+/// No ambient leeway and no clock of the library's own: our rules decide about time.
+fn rules(algorithm: Algorithm) -> Validation {
+    let mut rules = Validation::new(algorithm);
+    rules.leeway = 0;
+    rules.validate_exp = false;
+    rules.validate_nbf = false;
+    rules.validate_aud = false;
+    rules.required_spec_claims.clear();
+    rules
+}
+
+fn header(raw: &str, algorithm: Algorithm, typ: &str) -> Option<Header> {
+    if raw.len() > TOKEN_BYTES_MAX {
+        return None;
+    }
+    let header = jsonwebtoken::decode_header(raw).ok()?;
+    (header.alg == algorithm && header.typ.as_deref() == Some(typ)).then_some(header)
+}
+
+fn verify<T: DeserializeOwned>(raw: &str, key: &DecodingKey, rules: &Validation) -> Option<T> {
+    jsonwebtoken::decode(raw, key, rules).ok().map(|token| token.claims)
+}
+
+fn sign(header: &Header, claims: &impl Serialize, key: &EncodingKey) -> String {
+    #[expect(clippy::expect_used, reason = "the key was parsed when it was loaded")]
+    jsonwebtoken::encode(header, claims, key).expect("a key that was parsed signs")
+}
+
+type TokenHash = [u8; 32];
+
+/// How many verified admissions are remembered in each of two halves.
+const VERIFIED_MAX: usize = 8_192;
+
+/// Verified admissions by the hash of their token. When the young half is full it becomes the
+/// old one, and the old one is forgotten.
+#[derive(Default)]
+pub(super) struct Verified(Mutex<Halves>);
+
+#[derive(Default)]
+struct Halves {
+    young: HashMap<TokenHash, Arc<Admission>>,
+    old: HashMap<TokenHash, Arc<Admission>>,
+}
+
+impl Verified {
+    fn get(&self, hash: &TokenHash) -> Option<Arc<Admission>> {
+        let halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        halves.young.get(hash).or_else(|| halves.old.get(hash)).cloned()
+    }
+
+    fn put(&self, hash: TokenHash, admission: Arc<Admission>) {
+        let mut halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if halves.young.len() >= VERIFIED_MAX {
+            halves.old = std::mem::take(&mut halves.young);
+        }
+        halves.young.insert(hash, admission);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::ticket::Cohort;
+
+    fn sale(id: &str) -> SaleId {
+        SaleId::parse(id).unwrap()
+    }
+
+    fn keys() -> Keys {
+        let dir = tempfile::tempdir().unwrap();
+        Keys::generate(&dir.path().join("keys")).unwrap()
+    }
+
+    fn ticket(keys: &Keys) -> Ticket {
+        let (sale, cohort) = (sale("spring-drop"), Cohort::Entry(17));
+        let sub = keys.subject(&sale, 1, cohort);
+        Ticket { sale, run: 1, sub, cohort, account: None, issued_at: 100 }
+    }
+
+    fn admission(keys: &Keys) -> Admission {
+        let ticket = ticket(keys);
+        let jti = keys.admission_id(&ticket.sub, 1);
+        Admission::at_slot(&ticket, 1, 7, 100_000, 600_000, jti)
+    }
+
+    fn encode(part: &Value) -> String {
+        URL_SAFE_NO_PAD.encode(part.to_string())
+    }
+
+    #[test]
+    fn tickets_and_admissions_read_back_as_they_were_signed() {
+        let keys = keys();
+        let (ticket, admission) = (ticket(&keys), admission(&keys));
+        let raw = keys.mint_ticket(ticket.clone());
+        assert_eq!(keys.read_ticket(&raw, &ticket.sale), Some(ticket));
+        let raw = keys.mint_admission(&admission);
+        assert_eq!(keys.read_admission(&raw).as_deref(), Some(&admission));
+        assert_eq!(keys.read_admission(&raw).as_deref(), Some(&admission), "from memory");
+    }
+
+    #[test]
+    fn ed_90_forged_admissions_are_no_admissions() {
+        let keys = keys();
+        let claims = serde_json::to_value(admission(&keys)).unwrap();
+        let kid = keys.signing.0.clone();
+        let head = |alg: &str| json!({"typ": ADMISSION_TYP, "alg": alg, "kid": kid});
+
+        let none = format!("{}.{}.", encode(&head("none")), encode(&claims));
+        assert!(keys.read_admission(&none).is_none());
+
+        let jwks: Value = serde_json::from_str(keys.jwks()).unwrap();
+        let public = URL_SAFE_NO_PAD.decode(jwks["keys"][0]["x"].as_str().unwrap()).unwrap();
+        let header = Header {
+            typ: Some(ADMISSION_TYP.into()),
+            kid: Some(kid.clone()),
+            ..Header::new(Algorithm::HS256)
+        };
+        let with_public = sign(&header, &claims, &EncodingKey::from_secret(&public).unwrap());
+        assert!(keys.read_admission(&with_public).is_none());
+
+        let stranger = self::keys().mint_admission(&admission(&keys));
+        assert!(keys.read_admission(&stranger).is_none());
+        let as_ticket = keys.mint_ticket(ticket(&keys));
+        assert!(keys.read_admission(&as_ticket).is_none());
+        let untyped = Header { kid: Some(kid), ..Header::new(Algorithm::EdDSA) };
+        assert!(keys.read_admission(&sign(&untyped, &claims, &keys.signing.1)).is_none());
+    }
+
+    #[test]
+    fn an_admission_of_another_sale_or_epoch_does_not_hold() {
+        let keys = keys();
+        let raw = keys.mint_admission(&admission(&keys));
+        let read = keys.read_admission(&raw).unwrap();
+        assert!(read.holds(&sale("spring-drop"), 1, 100_000, 0));
+        assert!(!read.holds(&sale("other"), 1, 100_000, 0));
+        assert!(!read.holds(&sale("spring-drop"), 2, 100_000, 0));
+    }
+
+    #[test]
+    fn wr_41_garbage_truncated_long_and_foreign_tickets_are_absent() {
+        let keys = keys();
+        let spring = sale("spring-drop");
+        let raw = keys.mint_ticket(ticket(&keys));
+        let long = "a".repeat(8_192);
+        let padded = format!("{raw}{}", "A".repeat(8_192));
+        let cut = &raw[..raw.len() - 1];
+        for bad in ["", ".", "..", "...", "é.é.é", "garbage", cut, &long, &padded] {
+            assert_eq!(keys.read_ticket(bad, &spring), None, "{bad:.40}");
+            assert!(keys.read_admission(bad).is_none());
+        }
+        assert_eq!(keys.read_ticket(&raw, &sale("other")), None);
+        assert_eq!(self::keys().read_ticket(&raw, &spring), None);
+        assert_eq!(keys.read_ticket(&keys.mint_admission(&admission(&keys)), &spring), None);
+    }
+
+    #[test]
+    fn wr_40_no_mutation_of_a_token_is_accepted() {
+        let keys = keys();
+        let spring = sale("spring-drop");
+        let tokens = [keys.mint_ticket(ticket(&keys)), keys.mint_admission(&admission(&keys))];
+        let mut rng = SmallRng::seed_from_u64(40);
+        for round in 0..100_000 {
+            let original = &tokens[round % 2];
+            let mutated = mutate(original, &mut rng);
+            if mutated == *original {
+                continue;
+            }
+            assert_eq!(keys.read_ticket(&mutated, &spring), None, "{mutated}");
+            assert!(keys.read_admission(&mutated).is_none(), "{mutated}");
+        }
+    }
+
+    /// Changes, drops, doubles, swaps or recases characters.
+    fn mutate(token: &str, rng: &mut SmallRng) -> String {
+        const ALPHABET: &[u8] = b"ABCXYZabcxyz0189-_.=";
+        let mut bytes = token.as_bytes().to_vec();
+        for _ in 0..rng.random_range(1..4) {
+            let at = rng.random_range(0..bytes.len());
+            match rng.random_range(0..5) {
+                0 => bytes[at] = ALPHABET[rng.random_range(0..ALPHABET.len())],
+                1 => {
+                    bytes.remove(at);
+                }
+                2 => bytes.insert(at, bytes[at]),
+                3 => {
+                    let other = rng.random_range(0..bytes.len());
+                    bytes.swap(at, other);
+                }
+                _ if bytes[at].is_ascii_lowercase() => bytes[at] = bytes[at].to_ascii_uppercase(),
+                _ => bytes[at] = bytes[at].to_ascii_lowercase(),
+            }
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+}
