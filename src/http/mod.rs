@@ -1,1 +1,19 @@
 //! Glue over hyper and rustls that knows nothing of sales.
+//!
+//! A connection comes in by [`listener`] (and [`tls`]), each request head is judged by [`guard`],
+//! paths are compared in the one form of [`path`], and [`proxy`] streams to the shop over
+//! [`upstream`].
+
+pub mod body;
+pub mod client_ip;
+mod connection;
+pub mod guard;
+pub mod hop;
+pub mod listener;
+pub mod paced;
+pub mod path;
+pub mod proxy;
+mod stall;
+pub mod tls;
+mod tunnel;
+pub mod upstream;

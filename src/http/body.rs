@@ -1,0 +1,125 @@
+//! The one body type of the program, and bounded ways to read one.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full, LengthLimitError, Limited};
+
+/// Whatever can go wrong while a body streams.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A streaming body; answers of ours and of the shop look alike.
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// How long a drain may take: a client that dribbles is not worth more.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// A body of known bytes.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// No body.
+pub fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Boxes any streaming body.
+pub fn boxed<B>(body: B) -> Body
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BodyError>,
+{
+    body.map_err(Into::into).boxed_unsync()
+}
+
+/// Why a body could not be read whole.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// It is longer than the bound.
+    #[error("the body is longer than {0} bytes")]
+    TooLarge(usize),
+    /// The sender went away, or broke the framing.
+    #[error("the body could not be read: {0}")]
+    Broken(BodyError),
+    /// It did not arrive in time.
+    #[error("the body did not arrive in time")]
+    Slow,
+}
+
+/// Reads a whole body of at most `bytes_max` bytes within `time_max`.
+pub async fn collect<B>(
+    body: B,
+    bytes_max: usize,
+    time_max: Duration,
+) -> Result<Bytes, CollectError>
+where
+    B: hyper::body::Body<Data = Bytes> + Send,
+    B::Error: Into<BodyError>,
+{
+    let known_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if known_min > bytes_max {
+        return Err(CollectError::TooLarge(bytes_max));
+    }
+    match tokio::time::timeout(time_max, Limited::new(body, bytes_max).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(CollectError::TooLarge(bytes_max)),
+        Ok(Err(error)) => Err(CollectError::Broken(error)),
+        Err(_) => Err(CollectError::Slow),
+    }
+}
+
+/// What became of an unread body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drained {
+    /// Read to its end: the connection may carry the next request.
+    Whole,
+    /// Given up: the connection must close, or its rest would be read as a request.
+    Cut,
+}
+
+/// Reads and drops at most `bytes_max`, so that a client that is still sending sees the answer and
+/// not a reset.
+pub async fn drain<B>(mut body: B, bytes_max: usize) -> Drained
+where
+    B: hyper::body::Body<Data = Bytes> + Unpin,
+{
+    let reading = async {
+        let mut seen = 0usize;
+        while let Some(Ok(frame)) = body.frame().await {
+            seen = seen.saturating_add(frame.data_ref().map_or(0, Bytes::len));
+            if seen > bytes_max {
+                return Drained::Cut;
+            }
+        }
+        if body.is_end_stream() { Drained::Whole } else { Drained::Cut }
+    };
+    tokio::time::timeout(DRAIN_TIME_MAX, reading).await.unwrap_or(Drained::Cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test]
+    async fn a_body_at_the_bound_is_read_and_one_above_is_refused() {
+        let fits = collect(full("12345"), 5, SECOND).await;
+        assert_eq!(fits.unwrap(), "12345");
+
+        let above = collect(full("123456"), 5, SECOND).await;
+        assert!(matches!(above, Err(CollectError::TooLarge(5))));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_comes_is_given_up() {
+        let (_sender, silent) = http_body_util::channel::Channel::<Bytes, BodyError>::new(1);
+
+        assert!(matches!(
+            collect(silent, 5, Duration::from_millis(5)).await,
+            Err(CollectError::Slow)
+        ));
+    }
+}

@@ -1,0 +1,357 @@
+//! What hyper lets pass and we do not: checks of a request's head before anything else looks at it.
+
+use hyper::body::Body as HttpBody;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode, Version};
+
+use super::hop::elements;
+
+/// Longest request target, in bytes.
+pub const TARGET_BYTES_MAX: usize = 8 * 1024;
+/// Most header fields, cookies (which HTTP/2 splits into crumbs) not counted.
+const FIELDS_MAX: usize = 100;
+/// Most header fields, crumbs counted.
+const FIELDS_AND_CRUMBS_MAX: usize = 200;
+
+/// The methods told in `Allow`.
+pub const ALLOW: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// Names that `Connection` may not take away: framing, and what others trust.
+const NOT_NOMINATED: [&str; 7] = [
+    "content-length",
+    "host",
+    "transfer-encoding",
+    "cookie",
+    "authorization",
+    "forwarded",
+    "x-real-ip",
+];
+
+/// Prefixes of such names.
+const NOT_NOMINATED_PREFIXES: [&str; 3] = ["x-forwarded-", "stanchion-", "x-stanchion-"];
+
+/// Whether the client asks to leave HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upgrade {
+    /// It does not, or asks for something that is ignored.
+    No,
+    /// A bodiless websocket handshake.
+    WebSocket,
+}
+
+/// What a good head says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The host asked for: lower case, no port, no trailing dot.
+    pub host: String,
+    /// Host and port as the client wrote them.
+    pub authority: String,
+    /// The upgrade asked for.
+    pub upgrade: Upgrade,
+}
+
+/// Why a head is refused; all but the last close the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HeadFault {
+    /// The target is too long.
+    #[error("the request target is longer than 8 KiB")]
+    TargetTooLong,
+    /// There are too many headers.
+    #[error("the request has more than 100 header fields")]
+    TooManyFields,
+    /// CONNECT, TRACE, TRACK.
+    #[error("this method is not served here")]
+    Method,
+    /// None, several, or one that is not a host.
+    #[error("the request must have exactly one valid Host header")]
+    Host,
+    /// The target's host is not the header's.
+    #[error("the host of the request target differs from the Host header")]
+    HostsDiffer,
+    /// Neither a path nor an absolute URL.
+    #[error("the request target must be a path")]
+    Target,
+    /// Anything but one plain `chunked`.
+    #[error("Transfer-Encoding must be exactly 'chunked', in one line, on HTTP/1.1")]
+    TransferEncoding,
+    /// `Connection` names a header that others rely on.
+    #[error("the Connection header names a header that may not be removed")]
+    Nominated,
+    /// Anything but `100-continue`.
+    #[error("only 'Expect: 100-continue' is known here")]
+    Expect,
+    /// `OPTIONS *`: a question to the server itself, answered here.
+    #[error("the server as a whole was asked")]
+    ServerItself,
+}
+
+impl HeadFault {
+    /// The status to answer with.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::TooManyFields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Expect => StatusCode::EXPECTATION_FAILED,
+            Self::ServerItself => StatusCode::NO_CONTENT,
+            Self::Host
+            | Self::HostsDiffer
+            | Self::Target
+            | Self::TransferEncoding
+            | Self::Nominated => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// Checks a head.
+pub fn check<B: HttpBody>(request: &Request<B>) -> Result<Head, HeadFault> {
+    check_size(request)?;
+    check_method(request)?;
+    let authority = check_host(request)?;
+    check_framing(request)?;
+    let host = host_only(&authority).ok_or(HeadFault::Host)?;
+    if request.method() == Method::OPTIONS && request.uri().path() == "*" {
+        return Err(HeadFault::ServerItself);
+    }
+    if !request.uri().path().starts_with('/') {
+        return Err(HeadFault::Target);
+    }
+    Ok(Head { host, authority, upgrade: asked_upgrade(request) })
+}
+
+fn check_size<B>(request: &Request<B>) -> Result<(), HeadFault> {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    if target > TARGET_BYTES_MAX {
+        return Err(HeadFault::TargetTooLong);
+    }
+    let headers = request.headers();
+    let crumbs = headers.get_all(header::COOKIE).iter().count();
+    if headers.len() - crumbs > FIELDS_MAX || headers.len() > FIELDS_AND_CRUMBS_MAX {
+        return Err(HeadFault::TooManyFields);
+    }
+    Ok(())
+}
+
+fn check_method<B>(request: &Request<B>) -> Result<(), HeadFault> {
+    match request.method().as_str() {
+        "CONNECT" | "TRACE" | "TRACK" => Err(HeadFault::Method),
+        _ => Ok(()),
+    }
+}
+
+/// The one host of the request: header, absolute target and `:authority` may not disagree.
+fn check_host<B>(request: &Request<B>) -> Result<String, HeadFault> {
+    let mut lines = request.headers().get_all(header::HOST).iter();
+    let header = match (lines.next(), lines.next()) {
+        (Some(line), None) => Some(line.to_str().map_err(|_| HeadFault::Host)?),
+        (None, _) => None,
+        (Some(_), Some(_)) => return Err(HeadFault::Host),
+    };
+    let target = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+    match (header, target) {
+        (Some(header), Some(target)) => {
+            let scheme = request.uri().scheme_str().unwrap_or("http");
+            if same_authority(header, target, scheme) {
+                Ok(header.to_owned())
+            } else {
+                Err(HeadFault::HostsDiffer)
+            }
+        }
+        (Some(header), None) => Ok(header.to_owned()),
+        (None, Some(target)) if request.version() == Version::HTTP_2 => Ok(target.to_owned()),
+        (None, _) => Err(HeadFault::Host),
+    }
+}
+
+fn same_authority(one: &str, other: &str, scheme: &str) -> bool {
+    let default = if scheme == "https" { ":443" } else { ":80" };
+    let plain = |text: &str| {
+        let lower = text.to_ascii_lowercase();
+        lower.strip_suffix(default).map(str::to_owned).unwrap_or(lower)
+    };
+    plain(one) == plain(other)
+}
+
+/// Lower-case host without port and trailing dot, if the text is a host at all.
+pub fn host_only(authority: &str) -> Option<String> {
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (address, after) = rest.split_once(']')?;
+        address.parse::<std::net::Ipv6Addr>().ok()?;
+        let port = if after.is_empty() { None } else { Some(after.strip_prefix(':')?) };
+        (&authority[..address.len() + 2], port)
+    } else {
+        let (host, port) = match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        };
+        let named = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+        if host.is_empty() || !host.bytes().all(named) {
+            return None;
+        }
+        (host, port)
+    };
+    if let Some(port) = port {
+        let digits = port.bytes().all(|b| b.is_ascii_digit());
+        if !digits || (!port.is_empty() && port.parse::<u16>().is_err()) {
+            return None;
+        }
+    }
+    let lower = host.to_ascii_lowercase();
+    let bare = lower.strip_suffix('.').unwrap_or(&lower);
+    (!bare.is_empty()).then(|| bare.to_owned())
+}
+
+fn check_framing<B>(request: &Request<B>) -> Result<(), HeadFault> {
+    let headers = request.headers();
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => {}
+        (Some(one), None) => {
+            let plain = one.to_str().is_ok_and(|v| v.trim().eq_ignore_ascii_case("chunked"));
+            if !plain || request.version() != Version::HTTP_11 {
+                return Err(HeadFault::TransferEncoding);
+            }
+        }
+        (Some(_), Some(_)) => return Err(HeadFault::TransferEncoding),
+    }
+    if elements(headers, &header::CONNECTION).any(may_not_be_nominated) {
+        return Err(HeadFault::Nominated);
+    }
+    for expectation in headers.get_all(header::EXPECT) {
+        let known = expectation.to_str().is_ok_and(|v| v.eq_ignore_ascii_case("100-continue"));
+        if !known {
+            return Err(HeadFault::Expect);
+        }
+    }
+    Ok(())
+}
+
+fn may_not_be_nominated(element: &str) -> bool {
+    let name = element.to_ascii_lowercase();
+    NOT_NOMINATED.contains(&name.as_str())
+        || NOT_NOMINATED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn asked_upgrade<B: HttpBody>(request: &Request<B>) -> Upgrade {
+    let headers = request.headers();
+    let names = |header: &HeaderName, word: &str| {
+        elements(headers, header).any(|element| element.eq_ignore_ascii_case(word))
+    };
+    let asks = request.method() == Method::GET
+        && request.version() == Version::HTTP_11
+        && names(&header::UPGRADE, "websocket")
+        && names(&header::CONNECTION, "upgrade");
+    let bodiless = request.body().is_end_stream()
+        && !headers.contains_key(header::TRANSFER_ENCODING)
+        && headers.get(header::CONTENT_LENGTH).is_none_or(|length| length == "0");
+    if asks && bodiless { Upgrade::WebSocket } else { Upgrade::No }
+}
+
+/// Joins the crumbs that HTTP/2 clients split a cookie into.
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
+    if lines.len() < 2 {
+        return;
+    }
+    let joined = lines.iter().map(HeaderValue::as_bytes).collect::<Vec<_>>().join(&b"; "[..]);
+    if let Ok(value) = HeaderValue::from_bytes(&joined) {
+        headers.insert(header::COOKIE, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::body;
+
+    fn request(method: &str, target: &str, lines: &[(&str, &str)]) -> Request<body::Body> {
+        let mut builder = Request::builder().method(method).uri(target);
+        for (name, value) in lines {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(body::empty()).unwrap()
+    }
+
+    fn fault(method: &str, target: &str, lines: &[(&str, &str)]) -> HeadFault {
+        check(&request(method, target, lines)).unwrap_err()
+    }
+
+    #[test]
+    fn ed_09_exactly_one_valid_host() {
+        assert_eq!(fault("GET", "/", &[]), HeadFault::Host);
+        assert_eq!(fault("GET", "/", &[("host", "a"), ("host", "a")]), HeadFault::Host);
+        for host in ["a,b", "u@shop.test", "shop.test:99999", "[::1", "a b", "", ":80", "a:b", "."]
+        {
+            assert_eq!(fault("GET", "/", &[("host", host)]), HeadFault::Host, "{host:?}");
+        }
+        for (host, wanted) in
+            [("SHOP.test.", "shop.test"), ("shop.test:8080", "shop.test"), ("[::1]:80", "[::1]")]
+        {
+            assert_eq!(check(&request("GET", "/", &[("host", host)])).unwrap().host, wanted);
+        }
+    }
+
+    #[test]
+    fn ed_10_an_absolute_target_must_name_the_same_host() {
+        let host = [("host", "shop.test")];
+        assert!(check(&request("GET", "http://SHOP.test:80/a", &host)).is_ok());
+        assert_eq!(fault("GET", "http://evil.test/a", &host), HeadFault::HostsDiffer);
+        assert_eq!(fault("GET", "http://shop.test/a", &[]), HeadFault::Host);
+    }
+
+    #[test]
+    fn ed_02_transfer_encoding_is_exactly_chunked() {
+        let host = ("host", "shop.test");
+        for coding in ["gzip, chunked", ",chunked", "chunked, identity", "xchunked"] {
+            let lines = [host, ("transfer-encoding", coding)];
+            assert_eq!(fault("POST", "/", &lines), HeadFault::TransferEncoding, "{coding}");
+        }
+        let two = [host, ("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")];
+        assert_eq!(fault("POST", "/", &two), HeadFault::TransferEncoding);
+        assert!(check(&request("POST", "/", &[host, ("transfer-encoding", "chunked ")])).is_ok());
+    }
+
+    #[test]
+    fn ed_16_ed_21_connection_may_not_take_away_what_others_rely_on() {
+        for name in ["Content-Length", "X-Forwarded-Host", "cookie", "Stanchion-Sale"] {
+            let lines = [("host", "shop.test"), ("connection", "close"), ("connection", name)];
+            assert_eq!(fault("POST", "/", &lines), HeadFault::Nominated, "{name}");
+        }
+    }
+
+    #[test]
+    fn ed_12_ed_66_methods_and_sizes() {
+        let host = ("host", "shop.test");
+        assert_eq!(fault("TRACE", "/", &[host]), HeadFault::Method);
+        assert_eq!(fault("CONNECT", "shop.test:443", &[host]), HeadFault::Method);
+        assert_eq!(fault("OPTIONS", "*", &[host]), HeadFault::ServerItself);
+        let long = format!("/{}", "a".repeat(TARGET_BYTES_MAX));
+        assert_eq!(fault("GET", &long, &[host]), HeadFault::TargetTooLong);
+        let mut many = vec![("x-a", "1"); 100];
+        many.push(host);
+        assert_eq!(fault("GET", "/", &many), HeadFault::TooManyFields);
+        assert_eq!(fault("GET", "/", &[host, ("expect", "a-pony")]), HeadFault::Expect);
+    }
+
+    #[test]
+    fn ed_13_ed_14_only_a_bodiless_websocket_handshake_is_an_upgrade() {
+        let asked = |lines: &[(&str, &str)]| {
+            let mut all = vec![("host", "shop.test"), ("connection", "keep-alive, Upgrade")];
+            all.extend_from_slice(lines);
+            check(&request("GET", "/", &all)).unwrap().upgrade
+        };
+        assert_eq!(asked(&[("upgrade", "WebSocket")]), Upgrade::WebSocket);
+        assert_eq!(asked(&[("upgrade", "foo")]), Upgrade::No);
+        assert_eq!(asked(&[("upgrade", "h2c")]), Upgrade::No);
+        assert_eq!(asked(&[("upgrade", "websocket"), ("content-length", "3")]), Upgrade::No);
+    }
+
+    #[test]
+    fn ed_26_cookie_crumbs_become_one_line() {
+        let mut headers =
+            request("GET", "/", &[("cookie", "a=1"), ("cookie", "b=2")]).headers().clone();
+        join_cookies(&mut headers);
+        let lines: Vec<_> = headers.get_all("cookie").iter().collect();
+        assert_eq!(lines, ["a=1; b=2"]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Bytes both ways once both sides have left HTTP.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
+
+/// For both sides to hand over their sockets.
+const HANDOFF_MAX: Duration = Duration::from_secs(30);
+/// Without a byte either way.
+const IDLE_MAX: Duration = Duration::from_mins(10);
+const BUFFER: usize = 8 * 1024;
+
+/// Copies until one side ends, nothing moves, or `stop`; then both are closed.
+pub(super) async fn run(client: OnUpgrade, service: OnUpgrade, stop: CancellationToken) {
+    let handoff = async { tokio::try_join!(client, service) };
+    let Ok(Ok((client, service))) = tokio::time::timeout(HANDOFF_MAX, handoff).await else {
+        tracing::debug!("an upgrade was not completed");
+        return;
+    };
+    let (client_read, client_write) = tokio::io::split(TokioIo::new(client));
+    let (service_read, service_write) = tokio::io::split(TokioIo::new(service));
+    let moved = AtomicU64::new(0);
+    tokio::select! {
+        () = pump(client_read, service_write, &moved) => {}
+        () = pump(service_read, client_write, &moved) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+async fn pump<R, W>(mut from: R, mut to: W, moved: &AtomicU64)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let seen = moved.load(Ordering::Relaxed);
+        let count = match tokio::time::timeout(IDLE_MAX, from.read(&mut buffer)).await {
+            Ok(Ok(0) | Err(_)) => break,
+            Ok(Ok(count)) => count,
+            Err(_) if moved.load(Ordering::Relaxed) != seen => continue,
+            Err(_) => break,
+        };
+        moved.fetch_add(1, Ordering::Relaxed);
+        if to.write_all(&buffer[..count]).await.is_err() || to.flush().await.is_err() {
+            break;
+        }
+    }
+    if let Err(error) = to.shutdown().await {
+        tracing::debug!(%error, "a tunnel's far side was gone");
+    }
+}

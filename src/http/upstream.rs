@@ -1,0 +1,358 @@
+//! Keep-alive connections to one service behind us, at one or several addresses in turn.
+//!
+//! Our own pool over hyper's connections, because whether a connection was used before decides
+//! whether a request may be tried again, and hyper-util's pool does not tell.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::body::{self, Body};
+use super::paced::{Progress, StoodStill, TooLong};
+
+/// Idle connections kept for each address.
+const IDLE_MAX: usize = 64;
+/// Requests under way at once, over all addresses.
+const IN_FLIGHT_MAX: usize = 1024;
+/// A shop's response head: fields, and bytes.
+const HEAD_FIELDS_MAX: usize = 256;
+const HEAD_BYTES_MAX: usize = 256 * 1024;
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// For a connection.
+    pub connect: Duration,
+    /// For the response's head, from the last byte of the request.
+    pub response: Duration,
+    /// For the next piece of a body.
+    pub body_idle: Duration,
+    /// How long an idle connection is kept: less than the service keeps it.
+    pub pool_idle: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(3),
+            response: Duration::from_mins(1),
+            body_idle: Duration::from_mins(1),
+            pool_idle: Duration::from_secs(4),
+        }
+    }
+}
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// No address of it can be reached.
+    #[error("no connection: {0}")]
+    Connect(std::io::Error),
+    /// No address answered in time.
+    #[error("no connection in time")]
+    ConnectTimeout,
+    /// Connected, but no response head came in time.
+    #[error("no response in time")]
+    ResponseTimeout,
+    /// The connection broke, or what came is not HTTP.
+    #[error("the response is broken: {0}")]
+    Broken(hyper::Error),
+    /// It left HTTP without being asked to.
+    #[error("an upgrade that nobody asked for")]
+    UnaskedUpgrade,
+    /// Too many requests are under way.
+    #[error("too many requests under way")]
+    Full,
+    /// The client's body stood still.
+    #[error("the request body stood still")]
+    BodySlow,
+    /// The client's body is too long.
+    #[error("the request body is too long")]
+    BodyTooLong,
+    /// The client's body broke off.
+    #[error("the request body broke off")]
+    BodyBroken,
+}
+
+impl UpstreamError {
+    /// The status for the client.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Connect(_) | Self::Broken(_) | Self::UnaskedUpgrade => StatusCode::BAD_GATEWAY,
+            Self::ConnectTimeout | Self::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
+            Self::BodySlow => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyBroken => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    fn of(error: hyper::Error) -> Self {
+        let mut cause = std::error::Error::source(&error);
+        while let Some(inner) = cause {
+            if inner.is::<StoodStill>() {
+                return Self::BodySlow;
+            }
+            if inner.is::<TooLong>() {
+                return Self::BodyTooLong;
+            }
+            cause = inner.source();
+        }
+        if error.is_user() { Self::BodyBroken } else { Self::Broken(error) }
+    }
+}
+
+/// The text says what an address must look like.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be http://HOST[:PORT] without a path, like \"http://127.0.0.1:3000\"")]
+pub struct OriginError;
+
+/// One address of a service.
+#[derive(Debug)]
+struct Origin {
+    host: String,
+    port: u16,
+    idle: Mutex<Vec<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: SendRequest<Body>,
+    since: Instant,
+}
+
+impl Origin {
+    fn parse(raw: &str) -> Result<Self, OriginError> {
+        let uri: Uri = raw.trim().parse().map_err(|_| OriginError)?;
+        let plain = uri.scheme_str() == Some("http")
+            && matches!(uri.path(), "" | "/")
+            && uri.query().is_none();
+        let host = uri.host().filter(|host| plain && !host.is_empty()).ok_or(OriginError)?;
+        Ok(Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: uri.port_u16().unwrap_or(80),
+            idle: Mutex::default(),
+        })
+    }
+
+    fn take_idle(&self, idle_max: Duration) -> Option<SendRequest<Body>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < idle_max);
+        idle.pop().map(|kept| kept.sender)
+    }
+
+    fn keep(&self, sender: SendRequest<Body>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(Idle { sender, since: Instant::now() });
+        }
+    }
+
+    async fn connect(&self, connect_max: Duration) -> Result<SendRequest<Body>, UpstreamError> {
+        let dial = TcpStream::connect((self.host.as_str(), self.port));
+        let stream = tokio::time::timeout(connect_max, dial)
+            .await
+            .map_err(|_| UpstreamError::ConnectTimeout)?
+            .map_err(UpstreamError::Connect)?;
+        stream.set_nodelay(true).map_err(UpstreamError::Connect)?;
+        let (sender, connection) = http1::Builder::new()
+            .max_headers(HEAD_FIELDS_MAX)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(UpstreamError::Broken)?;
+        // Ends with its sender, so it needs no stop of its own.
+        tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "a connection to a service behind us broke");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+/// Whether a request may use a connection that was used before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freshness {
+    AnyConnection,
+    NewConnection,
+}
+
+/// A service behind us.
+#[derive(Debug)]
+pub struct Upstream {
+    origins: Vec<Arc<Origin>>,
+    next: AtomicUsize,
+    in_flight: Arc<Semaphore>,
+    times: Times,
+}
+
+/// A response whose place among those under way is still taken; drop `seat` when its body ends.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response, streaming.
+    pub response: Response<Incoming>,
+    /// Counts it as under way.
+    pub seat: OwnedSemaphorePermit,
+}
+
+impl Upstream {
+    /// A service at one or several addresses.
+    pub fn new<S: AsRef<str>>(urls: &[S], times: Times) -> Result<Self, OriginError> {
+        let origins = urls
+            .iter()
+            .map(|url| Origin::parse(url.as_ref()).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
+        if origins.is_empty() {
+            return Err(OriginError);
+        }
+        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+        Ok(Self { origins, next: AtomicUsize::new(0), in_flight, times })
+    }
+
+    /// The waits it was made with.
+    pub fn times(&self) -> Times {
+        self.times
+    }
+
+    /// Sends one request and waits for the head of its response. `upload` tells how far the
+    /// request's body has come: as long as it moves, the wait for the response does not begin.
+    ///
+    /// Tried again at most once: when nothing of it was written, or when it is a bodiless GET,
+    /// HEAD or OPTIONS and a connection from the pool died before a byte came back.
+    pub async fn send(
+        &self,
+        mut request: Request<Body>,
+        upload: &Progress,
+    ) -> Result<Answer, UpstreamError> {
+        let seat =
+            Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
+        *request.version_mut() = Version::HTTP_11;
+        let spare = repeatable(&request);
+        let (origin, mut sender, reused) = self.connection(Freshness::AnyConnection).await?;
+        let sending = sender.try_send_request(request);
+        let mut failed = match self.awaited(sending, upload).await? {
+            Ok(response) => return Ok(Answer { response: origin.kept(sender, response), seat }),
+            Err(failed) => failed,
+        };
+        let again = failed.take_message().or(spare).filter(|_| reused);
+        let Some(request) = again else { return Err(UpstreamError::of(failed.into_error())) };
+        let (origin, mut sender, _) = self.connection(Freshness::NewConnection).await?;
+        let sending = sender.try_send_request(request);
+        match self.awaited(sending, upload).await? {
+            Ok(response) => Ok(Answer { response: origin.kept(sender, response), seat }),
+            Err(failed) => Err(UpstreamError::of(failed.into_error())),
+        }
+    }
+
+    async fn awaited<T>(
+        &self,
+        sending: impl Future<Output = T>,
+        upload: &Progress,
+    ) -> Result<T, UpstreamError> {
+        let mut sending = std::pin::pin!(sending);
+        loop {
+            let seen = upload.bytes();
+            match tokio::time::timeout(self.times.response, sending.as_mut()).await {
+                Ok(done) => return Ok(done),
+                Err(_) if upload.bytes() != seen => {}
+                Err(_) => return Err(UpstreamError::ResponseTimeout),
+            }
+        }
+    }
+
+    /// A connection to the next address in turn, or to one after it if that cannot be reached.
+    async fn connection(
+        &self,
+        freshness: Freshness,
+    ) -> Result<(&Arc<Origin>, SendRequest<Body>, bool), UpstreamError> {
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut failure = UpstreamError::ConnectTimeout;
+        for step in 0..self.origins.len() {
+            let origin = &self.origins[first.wrapping_add(step) % self.origins.len()];
+            if freshness == Freshness::AnyConnection
+                && let Some(sender) = origin.take_idle(self.times.pool_idle)
+            {
+                return Ok((origin, sender, true));
+            }
+            match origin.connect(self.times.connect).await {
+                Ok(sender) => return Ok((origin, sender, false)),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl Origin {
+    /// Sees to it that the connection returns to the pool once the response's body has ended.
+    fn kept(
+        self: &Arc<Self>,
+        mut sender: SendRequest<Body>,
+        response: Response<Incoming>,
+    ) -> Response<Incoming> {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return response;
+        }
+        if sender.is_ready() {
+            self.keep(sender);
+            return response;
+        }
+        let origin = Arc::clone(self);
+        // Ends when the body does, or with its connection.
+        tokio::spawn(async move {
+            if sender.ready().await.is_ok() {
+                origin.keep(sender);
+            }
+        });
+        response
+    }
+}
+
+/// A second copy of a request that may be sent twice.
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !safe || !hyper::body::Body::is_end_stream(request.body()) {
+        return None;
+    }
+    let mut copy = Request::new(body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_http_host_and_port() {
+        for good in ["http://127.0.0.1:3000", "http://shop.test/", "http://[::1]:80"] {
+            assert!(Origin::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "127.0.0.1:3000", "https://a", "http://a/b", "http://a?x", "ftp://a"] {
+            assert!(Origin::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_a_502() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", socket.local_addr().unwrap());
+        drop(socket);
+        let upstream = Upstream::new(&[url], Times::default()).unwrap();
+
+        let error = upstream.send(Request::new(body::empty()), &Progress::default()).await;
+
+        assert_eq!(error.unwrap_err().status(), StatusCode::BAD_GATEWAY);
+    }
+}
