@@ -1,6 +1,6 @@
 //! Who is asking: the socket's address, unless a trusted proxy says otherwise.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HeaderName};
@@ -126,17 +126,6 @@ fn claimed_https(headers: &HeaderMap) -> Option<bool> {
     Some(proto.trim_matches('"').eq_ignore_ascii_case("https"))
 }
 
-/// The address that counts are kept by: IPv6 by its /64, since one household has all of it.
-pub fn counted_as(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let prefix = v6.to_bits() & (u128::MAX << 64);
-            IpAddr::V6(Ipv6Addr::from_bits(prefix))
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,13 +190,6 @@ mod tests {
         assert_eq!(find("127.0.0.2", &[("forwarded", "for=\"[::1]\";for=2")]).ip, ip("127.0.0.2"));
         let many = "127.0.0.2,".repeat(500) + "127.0.0.2";
         assert_eq!(find("127.0.0.2", &[("x-forwarded-for", &many)]).ip, ip("127.0.0.2"));
-    }
-
-    #[test]
-    fn ipv6_neighbours_of_a_64_count_as_one() {
-        assert_eq!(counted_as(ip("2001:db8::1")), counted_as(ip("2001:db8::ffff:2")));
-        assert_ne!(counted_as(ip("2001:db8:0:1::1")), counted_as(ip("2001:db8::1")));
-        assert_eq!(counted_as(ip("::ffff:1.2.3.4")), ip("1.2.3.4"));
     }
 
     proptest! {

@@ -30,7 +30,7 @@ const HEAD_MAX: Duration = Duration::from_secs(15);
 /// The same for a trusted proxy, whose connections many visitors share.
 const HEAD_MAX_TRUSTED: Duration = Duration::from_secs(75);
 /// Without progress of a write for this long, the reader is gone or hostile.
-const WRITE_STALL_MAX: Duration = Duration::from_secs(60);
+const WRITE_STALL_MAX: Duration = Duration::from_mins(1);
 
 /// Request line and headers together.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -107,7 +107,7 @@ impl Life {
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         let connection = pin!(connection);
-        self.drive(connection, |c| c.graceful_shutdown(), &asked).await;
+        self.drive(connection, http1::UpgradeableConnection::graceful_shutdown, &asked).await;
     }
 
     async fn http2<S, H, F>(self, stream: S, handler: H)
@@ -136,7 +136,7 @@ impl Life {
             .keep_alive_timeout(PING_ANSWER_MAX)
             .serve_connection(TokioIo::new(stream), service);
         let connection = pin!(connection);
-        self.drive(connection, |c| c.graceful_shutdown(), &asked).await;
+        self.drive(connection, http2::Connection::graceful_shutdown, &asked).await;
     }
 
     /// Runs the connection until it ends, asks nothing in time, or is told to stop.

@@ -165,3 +165,113 @@ where
         self.inner.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::http::listener::{self, Options};
+    use crate::http::upstream::Times;
+    use crate::http::{guard, upstream};
+
+    /// A proxy on a free port in front of a shop that answers each connection with `answer`, and
+    /// what the shop was sent.
+    async fn in_front_of(
+        answer: &'static str,
+    ) -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+        let shop = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", shop.local_addr().unwrap());
+        let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = shop.accept().await {
+                let mut buffer = vec![0; 4096];
+                let count = stream.read(&mut buffer).await.unwrap();
+                tell.send(String::from_utf8_lossy(&buffer[..count]).into_owned()).unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                let _still_open = stream.read(&mut buffer).await;
+                stream.write_all(b"echo").await.ok();
+            }
+        });
+        let upstream = upstream::Upstream::new(&[url], Times::default()).unwrap();
+        let (ending, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let proxy = Arc::new(Proxy::new(upstream, ending.clone(), tasks.clone()));
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let handler = move |request: Request<Incoming>, _| {
+            let proxy = Arc::clone(&proxy);
+            async move {
+                let head = guard::check(&request).unwrap();
+                match proxy.forward(request, &head, |_| {}).await {
+                    Ok(response) => response,
+                    Err(error) => {
+                        let mut response = Response::new(body::empty());
+                        *response.status_mut() = error.status();
+                        response
+                    }
+                }
+            }
+        };
+        tokio::spawn(listener::serve(socket, Options::default(), ending, tasks, handler));
+        (address, told)
+    }
+
+    async fn answer_to(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn ed_29_a_head_answer_keeps_its_length_and_has_no_body() {
+        let (address, mut told) =
+            in_front_of("HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nKeep-Alive: 5\r\n\r\n").await;
+
+        let head =
+            "HEAD /a?b HTTP/1.1\r\nHost: shop.test\r\nConnection: close, X-A\r\nX-A: 1\r\n\r\n";
+        let answer = answer_to(address, head).await;
+
+        assert!(answer.contains("content-length: 1234\r\n"), "{answer}");
+        assert!(!answer.contains("keep-alive"), "{answer}");
+        let sent = told.recv().await.unwrap();
+        assert_eq!(sent, "HEAD /a?b HTTP/1.1\r\nhost: shop.test\r\n\r\n");
+    }
+
+    #[tokio::test]
+    async fn ed_14_an_upgrade_that_nobody_asked_for_is_a_502() {
+        let (address, _told) = in_front_of("HTTP/1.1 101 Switching Protocols\r\n\r\n").await;
+
+        let ask = "GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: upgrade, close\r\nUpgrade: h2c\r\n\r\n";
+        let answer = answer_to(address, ask).await;
+
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_websocket_is_tunnelled_after_the_shops_101() {
+        let (address, mut told) = in_front_of(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n",
+        )
+        .await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let ask = "GET /ws HTTP/1.1\r\nHost: shop.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        let sent = told.recv().await.unwrap();
+        assert!(sent.contains("upgrade: websocket\r\n"), "{sent}");
+
+        let mut head = [0; 512];
+        let count = stream.read(&mut head).await.unwrap();
+        let head = String::from_utf8_lossy(&head[..count]).into_owned();
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        stream.write_all(b"hello").await.unwrap();
+        let mut echoed = [0; 4];
+        stream.read_exact(&mut echoed).await.unwrap();
+
+        assert_eq!(&echoed, b"echo");
+    }
+}
