@@ -1,12 +1,10 @@
 //! A whole installation as child processes of one executable: cores and gateways on one Redis
 //! and one Postgres, as the journeys and the demo run it.
 
-mod client;
 mod config;
 mod installation;
 mod node;
 
-pub use client::{Answer, Client, request};
 pub use config::{ConfigFile, SalePlan};
 pub use installation::{Installation, Layout, Secrets};
 pub use node::{Bound, Node};
