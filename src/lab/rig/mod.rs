@@ -5,6 +5,7 @@ mod config;
 mod installation;
 mod node;
 
+pub use super::client::{Answer, Client, request};
 pub use config::{ConfigFile, SalePlan};
 pub use installation::{Installation, Layout, Secrets};
 pub use node::{Bound, Node};
