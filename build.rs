@@ -1,0 +1,73 @@
+//! Gives every file of `static/` a name made from its content and a table to find it by.
+//!
+//! Indentation and whole-line comments are left out of CSS and JavaScript: the first page load
+//! has a budget, the sources keep their comments.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs, io};
+
+use sha2::{Digest, Sha256};
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=static");
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = env::var("OUT_DIR").map_err(io::Error::other)?;
+    let out = Path::new(&out);
+
+    let mut names: Vec<String> = fs::read_dir("static")?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<_>>()?;
+    names.sort();
+
+    let mut table = String::from("[\n");
+    for name in &names {
+        let (stem, extension) = name
+            .rsplit_once('.')
+            .ok_or_else(|| io::Error::other(format!("static/{name}: needs an extension")))?;
+        let content_type = content_type(extension)
+            .ok_or_else(|| io::Error::other(format!("static/{name}: unknown kind of file")))?;
+        let source = fs::read_to_string(Path::new("static").join(name))?;
+        let body = if extension == "svg" { source } else { trimmed(&source) };
+        let hash = hash(body.as_bytes());
+        fs::write(out.join(name), &body)?;
+        let _ = writeln!(
+            table,
+            "Embedded {{ source: {name:?}, url: \"/_stanchion/assets/{stem}.{hash}.{extension}\", \
+             etag: \"\\\"{hash}\\\"\", content_type: {content_type:?}, \
+             bytes: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}\")) }},"
+        );
+    }
+    table.push(']');
+    fs::write(out.join("assets.rs"), table)
+}
+
+fn content_type(extension: &str) -> Option<&'static str> {
+    match extension {
+        "css" => Some("text/css; charset=utf-8"),
+        "js" => Some("text/javascript; charset=utf-8"),
+        "svg" => Some("image/svg+xml"),
+        _ => None,
+    }
+}
+
+/// Sixteen hex digits of SHA-256: names collide only if somebody tries, and they are our files.
+fn hash(body: &[u8]) -> String {
+    Sha256::digest(body).iter().take(8).fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Neither kind of source has strings that run over a line end, so lines may be trimmed.
+fn trimmed(source: &str) -> String {
+    let mut body = String::with_capacity(source.len());
+    for line in source.lines().map(str::trim) {
+        let comment = line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/"));
+        if !line.is_empty() && !comment {
+            body.push_str(line);
+            body.push('\n');
+        }
+    }
+    body
+}

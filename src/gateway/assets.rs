@@ -1,0 +1,78 @@
+//! The stylesheet, the script and the mark of our pages, under names made from their content.
+//!
+//! A name changes with its bytes (`build.rs`), so an answer may be kept for ever by anybody.
+
+use bytes::Bytes;
+
+/// What the caller sets as `Cache-Control` on every asset: its bytes never change.
+pub const CACHE_CONTROL: &str = "public, max-age=31536000, immutable";
+
+struct Embedded {
+    source: &'static str,
+    url: &'static str,
+    etag: &'static str,
+    content_type: &'static str,
+    bytes: &'static [u8],
+}
+
+static EMBEDDED: &[Embedded] = &include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+
+const PREFIX: &str = "/_stanchion/assets/";
+
+/// A file to send as it is.
+#[derive(Debug, Clone)]
+pub struct Asset {
+    /// The body.
+    pub bytes: Bytes,
+    /// The value of `Content-Type`.
+    pub content_type: &'static str,
+    /// The value of `ETag`, quotes included.
+    pub etag: &'static str,
+}
+
+/// The asset with this hashed name: the last segment of its path, like `queue.0123456789abcdef.css`.
+pub fn find(name: &str) -> Option<Asset> {
+    let embedded = EMBEDDED.iter().find(|e| e.url.strip_prefix(PREFIX) == Some(name))?;
+    Some(Asset {
+        bytes: Bytes::from_static(embedded.bytes),
+        content_type: embedded.content_type,
+        etag: embedded.etag,
+    })
+}
+
+/// The path to link to for a file of `static/`, like `/_stanchion/assets/queue.0123456789abcdef.css`.
+pub fn url(source: &str) -> Option<&'static str> {
+    EMBEDDED.iter().find(|e| e.source == source).map(|e| e.url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_static_file_is_found_by_the_name_it_is_linked_by() {
+        for entry in std::fs::read_dir("static").unwrap() {
+            let source = entry.unwrap().file_name().into_string().unwrap();
+            let path = url(&source).unwrap();
+            let asset = find(path.strip_prefix(PREFIX).unwrap()).unwrap();
+            assert!(!asset.bytes.is_empty(), "{source}");
+            assert!(path.contains(asset.etag.trim_matches('"')), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_its_hash_or_with_another_is_not_found() {
+        for name in ["", "queue.css", "queue.0000000000000000.css", "../queue.css"] {
+            assert!(find(name).is_none(), "{name}");
+        }
+        assert!(url("nothing.css").is_none());
+    }
+
+    #[test]
+    fn only_full_line_comments_and_indentation_are_left_out() {
+        let script = EMBEDDED.iter().find(|e| e.source == "queue.js").unwrap();
+        let text = std::str::from_utf8(script.bytes).unwrap();
+        assert!(text.lines().all(|line| line == line.trim() && !line.starts_with("//")));
+        assert!(text.contains("https:") || !text.contains("//"), "a trailing comment costs bytes");
+    }
+}

@@ -1,0 +1,14 @@
+//! The pages that shoppers look at: one view struct in, one HTML document out.
+//!
+//! A page works without JavaScript: forms join and claim, `<noscript>` reloads. With it,
+//! `static/queue.js` keeps the numbers live and takes the shopper on.
+
+mod filters;
+mod problems;
+mod render;
+mod view;
+mod words;
+
+pub use problems::knows as knows_problem;
+pub use render::{CONTENT_SECURITY_POLICY, render};
+pub use view::{Odds, PageState, PageView, PlaceNumbers, ProblemNote, Situation, StockNumbers};

@@ -1,0 +1,324 @@
+//! From a view to bytes: picks the words, formats numbers and times, and fills the template.
+
+use askama::Template;
+use bytes::Bytes;
+
+use super::filters;
+use super::problems;
+use super::view::{PageState, PageView, StockNumbers};
+use super::words::{ENGLISH, Head, Words, grouped};
+use crate::gateway::assets;
+
+/// The `Content-Security-Policy` of every page: our own files only, no inline script or style.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; \
+     style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; \
+     base-uri 'none'; frame-ancestors 'none'";
+
+/// Renders a page as UTF-8 HTML. Every value is escaped, whoever it came from.
+pub fn render(view: &PageView) -> Result<Bytes, askama::Error> {
+    Page::of(view, &ENGLISH).render().map(Bytes::from)
+}
+
+/// What the illustration and the colours say before anything is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    /// The rope is closed, and the line moves.
+    Wait,
+    /// The rope is open.
+    Go,
+    /// The rope is closed, and nothing moves.
+    Halt,
+}
+
+impl Tone {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::Go => "go",
+            Self::Halt => "halt",
+        }
+    }
+}
+
+/// What a big countdown counts to.
+struct Countdown {
+    to_ms: u64,
+    text: String,
+    label: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "page.html", whitespace = "suppress")]
+struct Page<'a> {
+    v: &'a PageView,
+    t: &'a Words,
+    head: Head,
+    tone: Tone,
+    sale: &'a str,
+    name: String,
+    next: &'a str,
+    countdown: Option<Countdown>,
+    /// How much of the rope is behind the visitor, in per cent.
+    progress: u64,
+    refresh: Option<Refresh<'a>>,
+    css: &'static str,
+    js: &'static str,
+    icon: &'static str,
+}
+
+/// What a browser without JavaScript does by itself.
+struct Refresh<'a> {
+    seconds: u64,
+    /// Another page than this one.
+    to: Option<&'a str>,
+}
+
+impl<'a> Page<'a> {
+    fn of(v: &'a PageView, t: &'a Words) -> Self {
+        let problem = v.problem.as_ref().and_then(|p| problems::find(&p.name));
+        let head = t.head(v.state, v.has_ticket).copied().unwrap_or(match problem {
+            Some(words) => Head { tag: t.problem_tag, title: words.title, lead: words.text },
+            None => Head { tag: t.problem_tag, title: t.problem_title, lead: t.problem_text },
+        });
+        let next = own_path(&v.next);
+        let sale = v.sale.as_deref().unwrap_or_default();
+        Self {
+            v,
+            t,
+            head,
+            tone: tone(v.state),
+            sale,
+            name: if sale.is_empty() { t.site.to_owned() } else { title_of(sale) },
+            next,
+            countdown: countdown(v, t),
+            progress: progress(v),
+            refresh: refresh(v, next),
+            css: assets::url("queue.css").unwrap_or_default(),
+            js: assets::url("queue.js").unwrap_or_default(),
+            icon: assets::url("mark.svg").unwrap_or_default(),
+        }
+    }
+
+    /// The state as a word for the script and the stylesheet.
+    fn state(&self) -> &'static str {
+        match self.v.state {
+            PageState::Upcoming => "upcoming",
+            PageState::Lobby => "lobby",
+            PageState::Drawing => "drawing",
+            PageState::Open => "open",
+            PageState::Waiting => "waiting",
+            PageState::Called => "called",
+            PageState::Booked => "booked",
+            PageState::Admitted => "admitted",
+            PageState::Missed => "missed",
+            PageState::Paused => "paused",
+            PageState::AllHeld => "all-held",
+            PageState::Gone => "gone",
+            PageState::Closed => "closed",
+            PageState::SignIn => "sign-in",
+            PageState::Full => "full",
+            PageState::Unavailable => "unavailable",
+            PageState::ShopUnavailable => "shop-unavailable",
+            PageState::Problem => "problem",
+        }
+    }
+
+    /// The button that joins, where joining is possible.
+    fn join_label(&self) -> Option<&'static str> {
+        match self.v.state {
+            PageState::Missed => Some(self.t.rejoin),
+            _ if self.v.has_ticket => None,
+            PageState::Lobby => Some(self.t.join_draw),
+            PageState::Drawing | PageState::Open | PageState::Paused | PageState::AllHeld => {
+                Some(self.t.join_line)
+            }
+            _ => None,
+        }
+    }
+
+    /// The page is about a line, so the rules of the line belong on it.
+    fn in_line(&self) -> bool {
+        matches!(
+            self.v.state,
+            PageState::Waiting
+                | PageState::Called
+                | PageState::Booked
+                | PageState::Paused
+                | PageState::AllHeld
+        )
+    }
+
+    fn tells_order(&self) -> Option<&'static str> {
+        let late = self.v.place.is_some_and(|place| place.late);
+        match self.v.state {
+            PageState::Upcoming | PageState::Lobby | PageState::Drawing => Some(self.t.order_draw),
+            PageState::Open | PageState::Missed => Some(self.t.order_open),
+            _ if !self.in_line() => None,
+            _ if !self.v.has_ticket => Some(self.t.order_open),
+            _ if late => Some(self.t.order_late),
+            _ => Some(self.t.order_drawn),
+        }
+    }
+
+    fn tells_closing(&self) -> Option<String> {
+        let t = self.t;
+        let window = self.v.claim_window_ms.map(|ms| t.span(ms.div_ceil(1_000)));
+        let window = window.as_deref().unwrap_or(t.limited_time);
+        let text = match self.v.state {
+            PageState::Booked => t.away_slot,
+            PageState::Gone | PageState::Closed => t.away_over,
+            PageState::SignIn | PageState::Full | PageState::Problem => return None,
+            PageState::Unavailable | PageState::ShopUnavailable => return None,
+            PageState::Admitted => return None,
+            _ if !self.v.has_ticket || self.v.state == PageState::Missed => t.away_before,
+            _ if self.v.account => t.away_account,
+            PageState::Lobby => t.away_lobby,
+            _ => t.away_line,
+        };
+        Some(text.replace("{}", window))
+    }
+
+    fn ahead(&self) -> Option<u64> {
+        self.v.place.and_then(|place| place.ahead)
+    }
+
+    fn wait_text(&self) -> String {
+        match self.v.wait_seconds {
+            Some((low, high)) => self.t.range(low, high),
+            None => self.t.wait_unknown.to_owned(),
+        }
+    }
+
+    fn window_text(&self) -> Option<String> {
+        let span = self.t.span(self.v.claim_window_ms?.div_ceil(1_000));
+        Some(self.t.claim_within.replace("{}", &span))
+    }
+
+    fn retry_text(&self) -> Option<String> {
+        let span = self.t.span(self.v.retry_after_ms?.div_ceil(1_000));
+        Some(self.t.retry_in.replace("{}", &span))
+    }
+
+    /// The fixed number the place has: of the line once there is one, before that of the entry.
+    fn number(&self) -> Option<(&'static str, String)> {
+        let place = self.v.place?;
+        let drawn = place.position.map(|n| (self.t.drawn, n));
+        let (label, n) = drawn.or(place.entry.map(|n| (self.t.entry, n)))?;
+        // People count from one.
+        Some((label, self.t.number.replace("{}", &grouped(n.saturating_add(1)))))
+    }
+
+    fn odds_text(&self) -> Option<&'static str> {
+        self.v.odds.map(|odds| self.t.odds_word(odds))
+    }
+
+    /// How far the bar of free units reaches, of 1,000.
+    fn free_share(stock: &StockNumbers) -> u64 {
+        share(stock, stock.available)
+    }
+
+    /// How far free and held units reach together.
+    fn unsold_share(stock: &StockNumbers) -> u64 {
+        share(stock, stock.available.saturating_add(stock.held))
+    }
+}
+
+fn share(stock: &StockNumbers, part: u64) -> u64 {
+    let total = stock.available.saturating_add(stock.held).saturating_add(stock.confirmed);
+    let share = u128::from(part) * 1_000 / u128::from(total.max(1));
+    u64::try_from(share).unwrap_or(1_000)
+}
+
+fn tone(state: PageState) -> Tone {
+    match state {
+        PageState::Called | PageState::Booked | PageState::Admitted => Tone::Go,
+        PageState::Upcoming
+        | PageState::Lobby
+        | PageState::Drawing
+        | PageState::Open
+        | PageState::Waiting
+        | PageState::SignIn => Tone::Wait,
+        _ => Tone::Halt,
+    }
+}
+
+/// Only a path of this host is somewhere to come back to.
+fn own_path(next: &str) -> &str {
+    let path = next.starts_with('/')
+        && !next.starts_with("//")
+        && !next.contains(|c: char| c == '\\' || c.is_control());
+    if path { next } else { "/" }
+}
+
+/// `spring-drop` as "Spring drop".
+fn title_of(sale: &str) -> String {
+    let words = sale.replace('-', " ");
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn countdown(v: &PageView, t: &Words) -> Option<Countdown> {
+    let (to_ms, label) = match v.state {
+        PageState::Upcoming => (v.lobby_opens_ms?, t.until_lobby),
+        PageState::Lobby => (v.opens_ms?, t.until_draw),
+        PageState::Booked => (v.admitted_ms?, t.until_slot),
+        _ => return None,
+    };
+    let seconds = to_ms.saturating_sub(v.now_ms).div_ceil(1_000);
+    Some(Countdown { to_ms, text: clock_face(seconds), label })
+}
+
+/// 272 seconds as 4:32, an hour and more as 1:04:32.
+fn clock_face(seconds: u64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+fn progress(v: &PageView) -> u64 {
+    let (done, whole) = match (v.state, v.place) {
+        (PageState::Lobby, _) => match (v.lobby_opens_ms, v.opens_ms) {
+            (Some(from), Some(to)) => (v.now_ms.saturating_sub(from), to.saturating_sub(from)),
+            _ => return 0,
+        },
+        (_, Some(place)) => match (place.position, place.ahead) {
+            (Some(position), Some(ahead)) => (position.saturating_sub(ahead), position),
+            _ => return 0,
+        },
+        _ => return 0,
+    };
+    done.min(whole).saturating_mul(100).checked_div(whole).unwrap_or(100)
+}
+
+/// Shortest reload without JavaScript, in seconds; a poll is cheaper than a page.
+const RELOAD_SECONDS_MIN: u64 = 3;
+const RELOAD_SECONDS_MAX: u64 = 60;
+
+fn refresh<'a>(v: &'a PageView, next: &'a str) -> Option<Refresh<'a>> {
+    let until = |at: Option<u64>| at.map(|at| at.saturating_sub(v.now_ms).div_ceil(1_000));
+    let usual = v.poll_after_ms.div_ceil(1_000).clamp(RELOAD_SECONDS_MIN, RELOAD_SECONDS_MAX);
+    let (seconds, to) = match v.state {
+        PageState::Upcoming => (until(v.lobby_opens_ms).unwrap_or(usual) + 1, None),
+        PageState::Lobby => (until(v.opens_ms).unwrap_or(usual) + 1, None),
+        PageState::Drawing | PageState::Waiting | PageState::Paused | PageState::AllHeld => {
+            (usual, None)
+        }
+        // The protected path claims by itself, and collects a slot that is due.
+        PageState::Called => (usual, Some(next)),
+        PageState::Booked => (until(v.admitted_ms).unwrap_or(usual), Some(next)),
+        PageState::Full | PageState::Unavailable | PageState::ShopUnavailable => {
+            (v.retry_after_ms.unwrap_or(10_000).div_ceil(1_000).max(RELOAD_SECONDS_MIN), Some(next))
+        }
+        PageState::Open
+        | PageState::Admitted
+        | PageState::Missed
+        | PageState::Gone
+        | PageState::Closed
+        | PageState::SignIn
+        | PageState::Problem => return None,
+    };
+    Some(Refresh { seconds: seconds.min(RELOAD_SECONDS_MAX), to })
+}

@@ -1,0 +1,277 @@
+// Keeps a page of the waiting room live: numbers, countdown and title; joins once, claims when
+// called, and takes the shopper on. Every word it shows comes with the page.
+"use strict";
+{
+  const byId = (id) => document.getElementById(id);
+  const say = byId("say");
+  const words = say.dataset;
+  const lang = document.documentElement.lang;
+  let room = byId("room");
+  let plainTitle = document.title;
+  const { sale, next } = room.dataset;
+  const base = `/_stanchion/${sale}`;
+
+  // Storage may be switched off; then a reload is recognised by its cookie alone.
+  const recall = (name) => {
+    try {
+      return sessionStorage.getItem(`${name} ${sale}`);
+    } catch {
+      return null;
+    }
+  };
+  const remember = (name, value) => {
+    try {
+      sessionStorage.setItem(`${name} ${sale}`, value);
+    } catch {}
+  };
+
+  // Time is the server's: its last word plus what has passed here.
+  let offset = room.dataset.now - Date.now();
+  let trip = Infinity;
+  const now = () => Date.now() + offset;
+  const instant = (value) => (typeof value === "number" ? value : Date.parse(value));
+  const learnTime = (value, sent) => {
+    const took = Date.now() - sent;
+    if (took > trip + 100) return;
+    trip = took;
+    offset = instant(value) + took / 2 - Date.now();
+  };
+
+  const number = (n) => new Intl.NumberFormat(lang).format(n);
+  const clockFace = (seconds) => {
+    const two = (n) => String(n).padStart(2, "0");
+    const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+    return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+  };
+  const waitRange = ({ low, high }) => {
+    const [unit, size] = high <= 90 ? ["second", 1] : high <= 5400 ? ["minute", 60] : ["hour", 3600];
+    const from = Math.floor(low / size);
+    const to = Math.max(1, Math.ceil(high / size));
+    const format = new Intl.NumberFormat(lang, { style: "unit", unit, unitDisplay: "long" });
+    if (from === 0) return words.upTo.replace("{}", format.format(to));
+    return from < to && format.formatRange ? format.formatRange(from, to) : format.format(to);
+  };
+  const localTimes = () => {
+    const format = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "medium" });
+    for (const el of room.querySelectorAll("time")) {
+      el.textContent = format.format(Date.parse(el.dateTime));
+    }
+    byId("clock").textContent = format.format(now());
+  };
+
+  let spoken = 0;
+  const speak = (text) => {
+    spoken = Date.now();
+    say.textContent = text;
+  };
+  const notice = (text) => {
+    const el = byId("notice");
+    el.hidden = !text;
+    if (el.textContent !== text) el.textContent = text;
+  };
+
+  // Once a second: what runs by itself.
+  const tick = () => {
+    const count = room.querySelector("[data-count]");
+    const ahead = room.querySelector("[data-live=ahead]");
+    let short = "";
+    if (count) {
+      const left = Math.max(0, Math.ceil((count.dataset.count - now()) / 1000));
+      short = clockFace(left);
+      if (count.textContent !== short) count.textContent = short;
+      if ([600, 300, 60, 30, 10].includes(left)) speak(count.parentNode.textContent);
+    } else if (ahead) {
+      short = words.ahead.replace("{}", ahead.textContent);
+    }
+    const done = byId("done");
+    const { from, to } = done ? done.dataset : {};
+    if (from) done.setAttribute("stroke-dasharray", `${(100 * (now() - from)) / (to - from)} 200`);
+    document.title = short ? `${short} · ${plainTitle}` : plainTitle;
+    localTimes();
+  };
+
+  const show = (name, text) => {
+    for (const el of room.querySelectorAll(`[data-live=${name}]`)) {
+      if (el.textContent !== text) el.textContent = text;
+    }
+  };
+  const paint = ({ place, eta_seconds: wait, odds, stock }) => {
+    show("wait", wait ? waitRange(wait) : words.unknown);
+    if (odds) show("odds", words[odds]);
+    const { ahead, position } = place;
+    if (typeof ahead === "number" && byId("some")) {
+      byId("some").hidden = ahead === 0;
+      byId("none").hidden = ahead > 0;
+      show("ahead", number(ahead));
+      const people = byId("people");
+      people.textContent = people.dataset[ahead === 1 ? "one" : "other"];
+      const done = position ? (100 * (position - ahead)) / position : 100;
+      byId("done")?.setAttribute("stroke-dasharray", `${done} 200`);
+      // Often enough to know, seldom enough to hear something else.
+      if (Date.now() - spoken > 30000) speak(byId(ahead ? "some" : "none").textContent);
+    }
+    const section = room.querySelector(".stock");
+    if (section) section.hidden = !stock;
+    if (section && stock) {
+      const { available, held, confirmed } = stock;
+      show("available", number(available));
+      show("held", number(held));
+      show("confirmed", number(confirmed));
+      const part = (n) => (1000 * n) / Math.max(1, available + held + confirmed);
+      byId("bar-free").setAttribute("width", part(available));
+      byId("bar-held").setAttribute("width", part(available + held));
+    }
+    tick();
+  };
+
+  // Which page tells it best; `Situation::page` decides the same way.
+  const pageOf = ({ phase, paused, sold_out: soldOut, stock, place }) => {
+    if (place.state === "admitted") return "admitted";
+    if (phase !== "open") return phase;
+    if (soldOut && stock && !stock.held) return "gone";
+    if (place.state === "missed") return "missed";
+    if (paused) return "paused";
+    if (place.state === "called") return place.admitted_at ? "booked" : "called";
+    if (soldOut) return "all-held";
+    return place.state === "waiting" ? "waiting" : "open";
+  };
+
+  let timer;
+  let failures = 0;
+  const askAgainIn = (ms) => {
+    clearTimeout(timer);
+    timer = setTimeout(poll, ms);
+  };
+  const trouble = (text, wait = 0) => {
+    failures = Math.min(failures + 1, 5);
+    notice(text);
+    askAgainIn(Math.max(wait, 1000 * 2 ** failures * (0.5 + Math.random())));
+  };
+  const ask = async (what, init = {}) => {
+    const headers = { Accept: "application/json", ...init.headers };
+    const signal = AbortSignal.timeout?.(10000);
+    const answer = await fetch(base + what, { cache: "no-store", signal, ...init, headers });
+    const body = await answer.json().catch(() => ({}));
+    const wait = body.retry_after_ms ?? 1000 * (answer.headers.get("Retry-After") ?? 0);
+    return { code: answer.status, busy: answer.status === 429 || answer.status > 499, body, wait };
+  };
+  const post = (headers) => ({
+    method: "POST",
+    body: "{}",
+    headers: { "Content-Type": "application/json", ...headers },
+  });
+
+  // Another state is another page; the focus stays, or goes to the headline if its place is gone.
+  let turnedTo = "";
+  let turnedAt = 0;
+  const turn = async (key) => {
+    if (key === turnedTo && Date.now() - turnedAt < 10000) return;
+    [turnedTo, turnedAt] = [key, Date.now()];
+    const headers = { Accept: "text/html" };
+    const answer = await fetch(`${base}?next=${encodeURIComponent(next)}`, { cache: "no-store", headers });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById("room");
+    if (!fresh) return;
+    const focused = room.contains(document.activeElement);
+    room.replaceWith(fresh);
+    room = fresh;
+    plainTitle = page.title;
+    const headline = room.querySelector("h1");
+    if (focused) headline.focus();
+    speak(headline.textContent);
+    tick();
+  };
+
+  const goOn = () => {
+    // Sent back by the shop a moment ago: leave the next try to the button.
+    if (Date.now() - recall("went") < 15000) return false;
+    remember("went", Date.now());
+    location.replace(next);
+    return true;
+  };
+
+  let tried = false;
+  const join = async () => {
+    const form = room.querySelector("form[data-join]");
+    if (!form || tried || document.hidden) return;
+    tried = true;
+    const key = recall("key") || form.join_key.value;
+    remember("key", key);
+    form.join_key.value = key;
+    const { code, busy, body, wait } = await ask("/join", post({ "Idempotency-Key": key }));
+    if (busy) {
+      tried = false;
+      return trouble(words.busy, wait);
+    }
+    await turn(`joined ${code}`);
+    if (code > 299) notice(body.detail || body.title || "");
+  };
+
+  let slot;
+  const claim = async () => {
+    clearTimeout(slot);
+    slot = 0;
+    const { code, busy, body, wait } = await ask("/claim", post());
+    if (code === 200) return goOn();
+    if (busy) return trouble(words.busy, wait);
+    if (code === 202 && body.admitted_at) {
+      collectIn(body.retry_after_ms ?? instant(body.admitted_at) - now());
+      await turn("booked+");
+    }
+  };
+  // A slot waits two seconds only, so this runs in a hidden tab too.
+  const collectIn = (ms) => {
+    slot ||= setTimeout(() => claim().catch(() => trouble(words.offline)), Math.max(0, ms) + 20);
+  };
+
+  const act = async (status) => {
+    failures = 0;
+    notice("");
+    paint(status);
+    const count = room.querySelector("[data-count]")?.dataset.count - now();
+    const told = Math.max(1000, status.poll_after_ms) * (1 + 0.3 * Math.random());
+    askAgainIn(count > 0 ? Math.min(told, count + 300 + 2000 * Math.random()) : told);
+
+    const page = pageOf(status);
+    if (page === "admitted" && goOn()) return;
+    if (page === "called") await claim();
+    if (page === "booked") collectIn(instant(status.place.admitted_at) - now());
+    const key = page + (status.place.state === "none" ? "" : "+");
+    const here = room.dataset.state + ("ticket" in room.dataset ? "+" : "");
+    if (key !== here && !slot) await turn(key);
+    if (page === "lobby" || page === "open") await join();
+  };
+
+  const poll = async () => {
+    if (document.hidden) return;
+    const sent = Date.now();
+    try {
+      const { code, busy, body, wait } = await ask("/status");
+      if (busy) return trouble(words.busy, wait);
+      if (code !== 200) return askAgainIn(30000);
+      learnTime(body.server_time, sent);
+      await act(body);
+    } catch {
+      trouble(words.offline);
+    }
+  };
+
+  tick();
+  const { state, retry, poll: told } = room.dataset;
+  if (sale && !["problem", "closed", "sign-in"].includes(state)) {
+    setInterval(tick, 1000);
+    const wake = () => document.hidden || askAgainIn(700 * Math.random());
+    document.addEventListener("visibilitychange", wake);
+    addEventListener("pageshow", (event) => event.persisted && wake());
+    addEventListener("online", wake);
+    // A place asked for by hand is another place: it has its own key.
+    document.addEventListener("submit", () => remember("key", ""));
+    if (state === "lobby" || state === "open") {
+      join().catch(() => {
+        tried = false;
+        trouble(words.offline);
+      });
+    }
+    askAgainIn(retry ? Math.max(3000, retry) : state === "admitted" || state === "called" ? 0 : told * (0.5 + Math.random()));
+  }
+}
