@@ -124,7 +124,8 @@
     tick();
   };
 
-  // Which page tells it best; `Situation::page` decides the same way.
+  const hasPlace = ({ state }) => state !== "none" && state !== "left";
+  // Which page tells it best; `PageState::of` decides the same way.
   const pageOf = ({ phase, paused, sold_out: soldOut, stock, place }) => {
     if (place.state === "admitted") return "admitted";
     if (phase !== "open") return phase;
@@ -133,7 +134,7 @@
     if (paused) return "paused";
     if (place.state === "called") return place.admitted_at ? "booked" : "called";
     if (soldOut) return "all-held";
-    return place.state === "waiting" ? "waiting" : "open";
+    return hasPlace(place) ? "waiting" : "open";
   };
 
   let timer;
@@ -236,7 +237,7 @@
     if (page === "admitted" && goOn()) return;
     if (page === "called") await claim();
     if (page === "booked") collectIn(instant(status.place.admitted_at) - now());
-    const key = page + (status.place.state === "none" ? "" : "+");
+    const key = page + (hasPlace(status.place) ? "+" : "");
     const here = room.dataset.state + ("ticket" in room.dataset ? "+" : "");
     if (key !== here && !slot) await turn(key);
     if (page === "lobby" || page === "open") await join();

@@ -67,12 +67,4 @@ mod tests {
         }
         assert!(url("nothing.css").is_none());
     }
-
-    #[test]
-    fn only_full_line_comments_and_indentation_are_left_out() {
-        let script = EMBEDDED.iter().find(|e| e.source == "queue.js").unwrap();
-        let text = std::str::from_utf8(script.bytes).unwrap();
-        assert!(text.lines().all(|line| line == line.trim() && !line.starts_with("//")));
-        assert!(text.contains("https:") || !text.contains("//"), "a trailing comment costs bytes");
-    }
 }

@@ -6,9 +6,10 @@
 mod filters;
 mod problems;
 mod render;
+#[cfg(test)]
+mod tests;
 mod view;
 mod words;
 
-pub use problems::knows as knows_problem;
 pub use render::{CONTENT_SECURITY_POLICY, render};
-pub use view::{Odds, PageState, PageView, PlaceNumbers, ProblemNote, Situation, StockNumbers};
+pub use view::{PageState, PageView, ProblemNote};

@@ -5,8 +5,9 @@ use bytes::Bytes;
 
 use super::filters;
 use super::problems;
-use super::view::{PageState, PageView, StockNumbers};
+use super::view::{PageState, PageView};
 use super::words::{ENGLISH, Head, Words, grouped};
+use crate::domain::stock::StockSum;
 use crate::gateway::assets;
 
 /// The `Content-Security-Policy` of every page: our own files only, no inline script or style.
@@ -48,7 +49,7 @@ struct Countdown {
 }
 
 #[derive(Template)]
-#[template(path = "page.html", whitespace = "suppress")]
+#[template(path = "page.html", whitespace = "minimize")]
 struct Page<'a> {
     v: &'a PageView,
     t: &'a Words,
@@ -61,6 +62,7 @@ struct Page<'a> {
     /// How much of the rope is behind the visitor, in per cent.
     progress: u64,
     refresh: Option<Refresh<'a>>,
+    login: Option<&'a str>,
     css: &'static str,
     js: &'static str,
     icon: &'static str,
@@ -75,11 +77,10 @@ struct Refresh<'a> {
 
 impl<'a> Page<'a> {
     fn of(v: &'a PageView, t: &'a Words) -> Self {
-        let problem = v.problem.as_ref().and_then(|p| problems::find(&p.name));
-        let head = t.head(v.state, v.has_ticket).copied().unwrap_or(match problem {
-            Some(words) => Head { tag: t.problem_tag, title: words.title, lead: words.text },
-            None => Head { tag: t.problem_tag, title: t.problem_title, lead: t.problem_text },
-        });
+        let refused = v.problem.as_ref().map(|note| problems::english(note.problem));
+        let (title, lead) = refused.unwrap_or((t.problem_title, t.problem_text));
+        let refused = Head { tag: t.problem_tag, title, lead };
+        let head = t.head(v.state, v.has_place()).copied().unwrap_or(refused);
         let next = own_path(&v.next);
         let sale = v.sale.as_deref().unwrap_or_default();
         Self {
@@ -93,6 +94,7 @@ impl<'a> Page<'a> {
             countdown: countdown(v, t),
             progress: progress(v),
             refresh: refresh(v, next),
+            login: v.login_url.as_deref().filter(|url| is_web_address(url)),
             css: assets::url("queue.css").unwrap_or_default(),
             js: assets::url("queue.js").unwrap_or_default(),
             icon: assets::url("mark.svg").unwrap_or_default(),
@@ -127,7 +129,7 @@ impl<'a> Page<'a> {
     fn join_label(&self) -> Option<&'static str> {
         match self.v.state {
             PageState::Missed => Some(self.t.rejoin),
-            _ if self.v.has_ticket => None,
+            _ if self.v.has_place() => None,
             PageState::Lobby => Some(self.t.join_draw),
             PageState::Drawing | PageState::Open | PageState::Paused | PageState::AllHeld => {
                 Some(self.t.join_line)
@@ -149,12 +151,12 @@ impl<'a> Page<'a> {
     }
 
     fn tells_order(&self) -> Option<&'static str> {
-        let late = self.v.place.is_some_and(|place| place.late);
+        let late = self.v.place.entry.is_none();
         match self.v.state {
             PageState::Upcoming | PageState::Lobby | PageState::Drawing => Some(self.t.order_draw),
             PageState::Open | PageState::Missed => Some(self.t.order_open),
             _ if !self.in_line() => None,
-            _ if !self.v.has_ticket => Some(self.t.order_open),
+            _ if !self.v.has_place() => Some(self.t.order_open),
             _ if late => Some(self.t.order_late),
             _ => Some(self.t.order_drawn),
         }
@@ -170,7 +172,7 @@ impl<'a> Page<'a> {
             PageState::SignIn | PageState::Full | PageState::Problem => return None,
             PageState::Unavailable | PageState::ShopUnavailable => return None,
             PageState::Admitted => return None,
-            _ if !self.v.has_ticket || self.v.state == PageState::Missed => t.away_before,
+            _ if !self.v.has_place() || self.v.state == PageState::Missed => t.away_before,
             _ if self.v.account => t.away_account,
             PageState::Lobby => t.away_lobby,
             _ => t.away_line,
@@ -179,12 +181,12 @@ impl<'a> Page<'a> {
     }
 
     fn ahead(&self) -> Option<u64> {
-        self.v.place.and_then(|place| place.ahead)
+        self.v.place.ahead
     }
 
     fn wait_text(&self) -> String {
-        match self.v.wait_seconds {
-            Some((low, high)) => self.t.range(low, high),
+        match self.v.wait {
+            Some(wait) => self.t.range(wait.low, wait.high),
             None => self.t.wait_unknown.to_owned(),
         }
     }
@@ -201,7 +203,7 @@ impl<'a> Page<'a> {
 
     /// The fixed number the place has: of the line once there is one, before that of the entry.
     fn number(&self) -> Option<(&'static str, String)> {
-        let place = self.v.place?;
+        let place = &self.v.place;
         let drawn = place.position.map(|n| (self.t.drawn, n));
         let (label, n) = drawn.or(place.entry.map(|n| (self.t.entry, n)))?;
         // People count from one.
@@ -213,17 +215,17 @@ impl<'a> Page<'a> {
     }
 
     /// How far the bar of free units reaches, of 1,000.
-    fn free_share(stock: &StockNumbers) -> u64 {
+    fn free_share(stock: &StockSum) -> u64 {
         share(stock, stock.available)
     }
 
     /// How far free and held units reach together.
-    fn unsold_share(stock: &StockNumbers) -> u64 {
+    fn unsold_share(stock: &StockSum) -> u64 {
         share(stock, stock.available.saturating_add(stock.held))
     }
 }
 
-fn share(stock: &StockNumbers, part: u64) -> u64 {
+fn share(stock: &StockSum, part: u64) -> u64 {
     let total = stock.available.saturating_add(stock.held).saturating_add(stock.confirmed);
     let share = u128::from(part) * 1_000 / u128::from(total.max(1));
     u64::try_from(share).unwrap_or(1_000)
@@ -248,6 +250,11 @@ fn own_path(next: &str) -> &str {
         && !next.starts_with("//")
         && !next.contains(|c: char| c == '\\' || c.is_control());
     if path { next } else { "/" }
+}
+
+/// A sign-in may live on another host, but it is a page.
+fn is_web_address(url: &str) -> bool {
+    own_path(url) == url || url.starts_with("https://") || url.starts_with("http://")
 }
 
 /// `spring-drop` as "Spring drop".
@@ -278,18 +285,18 @@ fn clock_face(seconds: u64) -> String {
     }
 }
 
+/// The share of the way behind the visitor; of the wait for the draw, while in the lobby.
 fn progress(v: &PageView) -> u64 {
-    let (done, whole) = match (v.state, v.place) {
-        (PageState::Lobby, _) => match (v.lobby_opens_ms, v.opens_ms) {
-            (Some(from), Some(to)) => (v.now_ms.saturating_sub(from), to.saturating_sub(from)),
-            _ => return 0,
-        },
-        (_, Some(place)) => match (place.position, place.ahead) {
-            (Some(position), Some(ahead)) => (position.saturating_sub(ahead), position),
-            _ => return 0,
-        },
-        _ => return 0,
+    let lobby = || {
+        let from = v.lobby_opens_ms?;
+        Some((v.now_ms.saturating_sub(from), v.opens_ms?.saturating_sub(from)))
     };
+    let line = || {
+        let position = v.place.position?;
+        Some((position.saturating_sub(v.place.ahead?), position))
+    };
+    let way = if v.state == PageState::Lobby { lobby() } else { line() };
+    let Some((done, whole)) = way else { return 0 };
     done.min(whole).saturating_mul(100).checked_div(whole).unwrap_or(100)
 }
 

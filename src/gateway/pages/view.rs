@@ -1,5 +1,10 @@
 //! What a page is made from: plain values, no lookups, nothing secret.
 
+use crate::domain::queue::{Eta, Odds, Place, PlaceState};
+use crate::domain::refusal::Problem;
+use crate::domain::sale::Phase;
+use crate::domain::stock::{StockSum, Supply};
+
 /// Which page to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageState {
@@ -41,50 +46,35 @@ pub enum PageState {
     Problem,
 }
 
-/// The chance of getting a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Odds {
-    /// More units are free than people could take before this visitor.
-    Certain,
-    /// Rather yes.
-    Likely,
-    /// As likely as not.
-    Even,
-    /// Rather no.
-    Unlikely,
-    /// Nothing is left.
-    None,
-}
-
-/// The visitor's place, as far as it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PlaceNumbers {
-    /// The 0-based number of a lobby join.
-    pub entry: Option<u64>,
-    /// Joined at or after the opening.
-    pub late: bool,
-    /// The 0-based fixed position, once there is one.
-    pub position: Option<u64>,
-    /// How many are ahead.
-    pub ahead: Option<u64>,
-}
-
-/// Units of the whole sale; nothing when the figures are stale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StockNumbers {
-    /// May be taken now.
-    pub available: u64,
-    /// In somebody's checkout.
-    pub held: u64,
-    /// Paid for.
-    pub confirmed: u64,
+impl PageState {
+    /// The page that tells a sale and a place best; `stock` is none while the figures are stale.
+    /// `queue.js` decides the same way (`pageOf`).
+    pub fn of(phase: Phase, paused: bool, place: &Place, stock: Option<&StockSum>) -> Self {
+        let supply = stock.map(StockSum::supply);
+        match (phase, place.state) {
+            (_, PlaceState::Admitted) => Self::Admitted,
+            (Phase::Upcoming, _) => Self::Upcoming,
+            (Phase::Lobby, _) => Self::Lobby,
+            (Phase::Drawing, _) => Self::Drawing,
+            (Phase::Closed, _) => Self::Closed,
+            (Phase::Open, _) if supply == Some(Supply::Gone) => Self::Gone,
+            (Phase::Open, PlaceState::Missed) => Self::Missed,
+            (Phase::Open, _) if paused => Self::Paused,
+            (Phase::Open, PlaceState::Called) if place.admitted_at.is_some() => Self::Booked,
+            (Phase::Open, PlaceState::Called) => Self::Called,
+            (Phase::Open, _) if supply == Some(Supply::AllHeld) => Self::AllHeld,
+            // Entered only until this node has the draw.
+            (Phase::Open, PlaceState::Entered | PlaceState::Waiting) => Self::Waiting,
+            (Phase::Open, PlaceState::None | PlaceState::Left) => Self::Open,
+        }
+    }
 }
 
 /// A refusal to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemNote {
-    /// The last part of the problem's type, like `rate-limited`.
-    pub name: String,
+    /// Which "no".
+    pub problem: Problem,
     /// What exactly was wrong this time; empty on the page that only explains the type.
     pub detail: String,
 }
@@ -109,22 +99,20 @@ pub struct PageView {
     pub next: String,
     /// A fresh random key for the join form, so that a double click is one place.
     pub join_key: String,
-    /// The visitor has a ticket for this run, or joined just now.
-    pub has_ticket: bool,
+    /// The visitor's place; [`Place::none`] without a ticket.
+    pub place: Place,
     /// The place is tied to an account, so it survives a lost cookie and another device.
     pub account: bool,
-    /// The numbers of the place.
-    pub place: Option<PlaceNumbers>,
     /// The booked slot, in ms since the epoch.
     pub admitted_ms: Option<u64>,
     /// How long a called visitor may take, in ms.
     pub claim_window_ms: Option<u64>,
-    /// The wait from here, in seconds: from, to.
-    pub wait_seconds: Option<(u64, u64)>,
+    /// The wait from here; nothing while paused or unknown.
+    pub wait: Option<Eta>,
     /// The chance of a unit.
     pub odds: Option<Odds>,
-    /// Units free, held and sold.
-    pub stock: Option<StockNumbers>,
+    /// Units of the whole sale; nothing while the figures are stale.
+    pub stock: Option<StockSum>,
     /// When the script asks again, in ms.
     pub poll_after_ms: u64,
     /// When it makes sense to try again, in ms, on refusals and failures.
@@ -149,12 +137,11 @@ impl PageView {
             closes_ms: None,
             next: "/".to_owned(),
             join_key: String::new(),
-            has_ticket: false,
+            place: Place::none(),
             account: false,
-            place: None,
             admitted_ms: None,
             claim_window_ms: None,
-            wait_seconds: None,
+            wait: None,
             odds: None,
             stock: None,
             poll_after_ms: 5_000,
@@ -164,41 +151,10 @@ impl PageView {
             not_submitted: false,
         }
     }
-}
 
-/// The facts of the status body that choose the page of a sale that is open or over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, each named as in the body")]
-pub struct Situation {
-    /// `phase` is `closed`.
-    pub closed: bool,
-    /// `paused`: by the operator, or because the figures are stale.
-    pub paused: bool,
-    /// `sold_out`: nothing is available.
-    pub sold_out: bool,
-    /// `stock.held` > 0.
-    pub held: bool,
-    /// `place.state`, as a page: Open (none), Waiting, Called, Admitted or Missed.
-    pub place: PageState,
-    /// A slot is booked: `place.admitted_at` is there.
-    pub booked: bool,
-}
-
-impl Situation {
-    /// Which page tells it best. `queue.js` decides the same way (`pageOf`).
-    pub fn page(self) -> PageState {
-        let gone = self.sold_out && !self.held;
-        match self.place {
-            PageState::Admitted => PageState::Admitted,
-            _ if self.closed => PageState::Closed,
-            _ if gone => PageState::Gone,
-            PageState::Missed => PageState::Missed,
-            _ if self.paused => PageState::Paused,
-            PageState::Called if self.booked => PageState::Booked,
-            PageState::Called => PageState::Called,
-            _ if self.sold_out => PageState::AllHeld,
-            other => other,
-        }
+    /// Whether the visitor has a place, lapsed or not.
+    pub(super) fn has_place(&self) -> bool {
+        !matches!(self.place.state, PlaceState::None | PlaceState::Left)
     }
 }
 
@@ -206,37 +162,40 @@ impl Situation {
 mod tests {
     use super::*;
 
-    const CALM: Situation = Situation {
-        closed: false,
-        paused: false,
-        sold_out: false,
-        held: false,
-        place: PageState::Waiting,
-        booked: false,
-    };
+    fn place(state: PlaceState) -> Place {
+        Place { state, ..Place::none() }
+    }
+
+    fn stock(available: u64, held: u64) -> StockSum {
+        StockSum { available, held, confirmed: 9 }
+    }
 
     #[test]
     fn an_admitted_shopper_is_sent_on_whatever_else_is_true() {
-        let at_the_end = Situation { closed: true, sold_out: true, paused: true, ..CALM };
-        let admitted = Situation { place: PageState::Admitted, ..at_the_end };
-        assert_eq!(admitted.page(), PageState::Admitted);
-        assert_eq!(at_the_end.page(), PageState::Closed);
+        let admitted = place(PlaceState::Admitted);
+        let page = PageState::of(Phase::Closed, true, &admitted, Some(&stock(0, 0)));
+        assert_eq!(page, PageState::Admitted);
+        let waiting = place(PlaceState::Waiting);
+        assert_eq!(PageState::of(Phase::Closed, true, &waiting, None), PageState::Closed);
     }
 
     #[test]
     fn all_held_and_gone_are_told_apart() {
-        let held = Situation { sold_out: true, held: true, ..CALM };
-        assert_eq!(held.page(), PageState::AllHeld);
-        assert_eq!(Situation { held: false, ..held }.page(), PageState::Gone);
-        assert_eq!(Situation { place: PageState::Called, ..held }.page(), PageState::Called);
+        let page = |state, stock| PageState::of(Phase::Open, false, &place(state), Some(&stock));
+        assert_eq!(page(PlaceState::Waiting, stock(1, 0)), PageState::Waiting);
+        assert_eq!(page(PlaceState::Waiting, stock(0, 1)), PageState::AllHeld);
+        assert_eq!(page(PlaceState::Waiting, stock(0, 0)), PageState::Gone);
+        assert_eq!(page(PlaceState::Called, stock(0, 1)), PageState::Called);
+        assert_eq!(page(PlaceState::None, stock(1, 0)), PageState::Open);
     }
 
     #[test]
     fn a_pause_hides_the_call_but_not_that_everything_is_gone() {
-        let called = Situation { place: PageState::Called, booked: true, ..CALM };
-        assert_eq!(called.page(), PageState::Booked);
-        assert_eq!(Situation { paused: true, ..called }.page(), PageState::Paused);
-        let gone = Situation { paused: true, sold_out: true, ..called };
-        assert_eq!(gone.page(), PageState::Gone);
+        let booked = Place { admitted_at: Some("soon".into()), ..place(PlaceState::Called) };
+        let page = |paused, stock| PageState::of(Phase::Open, paused, &booked, Some(&stock));
+        assert_eq!(page(false, stock(5, 0)), PageState::Booked);
+        assert_eq!(page(true, stock(5, 0)), PageState::Paused);
+        assert_eq!(page(true, stock(0, 0)), PageState::Gone);
+        assert_eq!(PageState::of(Phase::Lobby, true, &booked, None), PageState::Lobby);
     }
 }

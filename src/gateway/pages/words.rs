@@ -2,7 +2,8 @@
 //!
 //! `{}` stands for one value. A catalogue that forgets a text does not compile.
 
-use super::view::{Odds, PageState};
+use super::view::PageState;
+use crate::domain::queue::Odds;
 
 /// The head of a page: a short label, a headline, and what it means for the shopper.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +38,7 @@ heads {
     lobby: "Lobby open", "Join the draw",
         "At the opening second a draw puts everyone who has joined in line. Each has the same chance: it does not matter when you join, as long as it is before then.";
     entered: "Lobby open", "You are in the draw",
-        "At the opening second a draw puts everyone in line. There is nothing more to do until then.";
+        "At the opening second a draw puts everyone in line. Each has the same chance, however early they came. There is nothing more to do until then.";
     drawing: "Drawing", "The line is being drawn",
         "Everyone who joined in time gets a place now. This takes a few seconds.";
     open: "Sale open", "Join the line",
@@ -147,10 +148,10 @@ texts {
 
 impl Words {
     /// The head of a page; nothing for a problem, which has words of its own.
-    pub(super) fn head(&self, state: PageState, has_ticket: bool) -> Option<&Head> {
+    pub(super) fn head(&self, state: PageState, has_place: bool) -> Option<&Head> {
         Some(match state {
             PageState::Upcoming => &self.upcoming,
-            PageState::Lobby if has_ticket => &self.entered,
+            PageState::Lobby if has_place => &self.entered,
             PageState::Lobby => &self.lobby,
             PageState::Drawing => &self.drawing,
             PageState::Open => &self.open,
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(t.range(80, 200), "1–4 minutes");
         assert_eq!(t.range(9, 9), "9 seconds");
         assert_eq!(t.range(4_000, 9_000), "1–3 hours");
-        assert_eq!(t.range(u64::MAX, u64::MAX), t.span(u64::MAX));
+        assert_eq!(t.range(3_600, 7_200), "1–2 hours");
         assert_eq!(t.span(120), "2 minutes");
         assert_eq!(t.span(60), "60 seconds");
     }
