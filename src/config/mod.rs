@@ -1,7 +1,17 @@
 //! Settings: one TOML file, validated whole before anything is bound.
 
 pub mod defaults;
+mod document;
+pub mod load;
+pub mod pattern;
+pub mod problem;
+mod rules;
+mod sales;
+pub mod secret;
 pub mod settings;
+mod shape;
 pub mod span;
+mod validate;
 
+pub use problem::{Problem, Refused};
 pub use settings::Settings;

@@ -23,6 +23,11 @@ impl Span {
         Self(seconds * 1000)
     }
 
+    /// A span of milliseconds.
+    pub const fn millis(ms: u64) -> Self {
+        Self(ms)
+    }
+
     /// Reads a whole number followed by ms, s, m, h or d.
     pub fn parse(raw: &str) -> Result<Self, SpanError> {
         let raw = raw.trim();

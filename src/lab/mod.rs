@@ -1,5 +1,6 @@
 //! What runs and measures the system: private stores, the sample shop, the crowd and the demo.
 
+pub mod cli;
 pub mod client;
 pub mod rig;
 pub mod shop;

@@ -1,1 +1,6 @@
-//! Health, metrics and the operators' interface.
+//! Health and metrics, in every role.
+
+pub mod health;
+mod routes;
+
+pub use routes::router;

@@ -1,1 +1,0 @@
-//! Composes a role from settings.

@@ -1,0 +1,79 @@
+//! The sockets of a process: bound before anything else is started, told on stdout.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use axum::Router;
+use tokio::net::TcpListener;
+
+use super::serve::Parts;
+use crate::config::Settings;
+use crate::config::settings::Listener;
+use crate::http::listener::{self, Options};
+
+/// Bound sockets.
+pub(super) struct Doors {
+    /// Each with its settings.
+    pub(super) public: Vec<(TcpListener, Listener)>,
+    pub(super) core: Option<TcpListener>,
+    pub(super) ops: TcpListener,
+}
+
+impl Doors {
+    /// Binds what the role needs.
+    pub(super) async fn bind(
+        settings: &Settings,
+        gateway: bool,
+        core: bool,
+    ) -> anyhow::Result<Self> {
+        let mut public = Vec::new();
+        let wanted = if gateway { settings.public.listeners.as_slice() } else { &[] };
+        for listener in wanted {
+            public.push((bind("public.listener", listener.addr).await?, listener.clone()));
+        }
+        let core = match core {
+            true => Some(bind("core.listen", settings.core.listen).await?),
+            false => None,
+        };
+        Ok(Self { public, core, ops: bind("ops.listen", settings.ops.listen).await? })
+    }
+
+    /// One line per listener, for people and for whoever started us on port 0.
+    pub(super) fn announce(&self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        for (socket, listener) in &self.public {
+            writeln!(out, "listening public={} tls={}", socket.local_addr()?, listener.tls)?;
+        }
+        if let Some(core) = &self.core {
+            writeln!(out, "listening core={}", core.local_addr()?)?;
+        }
+        writeln!(out, "listening ops={}", self.ops.local_addr()?)?;
+        out.flush().context("telling the addresses")
+    }
+
+    /// Where this process' gateway finds its core: where it is bound, if the port was left open.
+    pub(super) fn core_url(&self, settings: &Settings) -> String {
+        let bound = self.core.as_ref().and_then(|core| core.local_addr().ok());
+        match bound {
+            Some(addr) if settings.core.listen.port() == 0 => format!("http://{addr}"),
+            _ => settings.core.url.clone(),
+        }
+    }
+}
+
+async fn bind(key: &str, addr: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(addr).await.with_context(|| {
+        format!("{key}: {addr} cannot be listened on; is something else running there?")
+    })
+}
+
+impl Parts {
+    /// Serves one of the private listeners.
+    pub(super) fn serve_router(&self, task: &'static str, socket: TcpListener, router: Router) {
+        let options =
+            Options { connections_max: self.settings.limits.max_connections, ..Options::default() };
+        let (stop, tasks) = (self.life.draining(), self.life.connections());
+        self.life.serve(task, listener::serve_router(socket, options, stop, tasks, router));
+    }
+}

@@ -1,0 +1,10 @@
+//! Composes a role from settings: which listeners and which background tasks a process has.
+
+mod core;
+mod gateway;
+mod limits;
+mod listeners;
+mod probes;
+mod serve;
+
+pub use serve::{Role, serve};

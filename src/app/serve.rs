@@ -1,0 +1,129 @@
+//! One process from its start to its end.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::listeners::Doors;
+use super::{core, gateway, limits, probes};
+use crate::config::Settings;
+use crate::config::load::Loaded;
+use crate::config::secret::secret;
+use crate::lifecycle::Lifecycle;
+use crate::ops;
+use crate::ops::health::Health;
+use crate::room::keys::Keys;
+use crate::store::redis::{self, RedisStore};
+use crate::telemetry::Metrics;
+
+/// How long requests may run on after SIGTERM.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// What a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Gateway and core in one process.
+    All,
+    /// The public edge: queue pages, admissions, the way to the shop.
+    Gateway,
+    /// Stock and reservations, on Postgres.
+    Core,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Gateway => "gateway",
+            Self::Core => "core",
+        }
+    }
+
+    fn has_core(self) -> bool {
+        matches!(self, Self::All | Self::Core)
+    }
+
+    fn has_gateway(self) -> bool {
+        matches!(self, Self::All | Self::Gateway)
+    }
+}
+
+/// What every part of a process is given.
+pub(super) struct Parts {
+    pub(super) settings: Arc<Settings>,
+    pub(super) life: Lifecycle,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) keys: Arc<Keys>,
+    pub(super) redis: RedisStore,
+    pub(super) core_key: SecretString,
+    pub(super) ops_key: Option<SecretString>,
+}
+
+/// Runs until it is told to stop, or until a part of it dies.
+pub async fn serve(mut loaded: Loaded, role: Role) -> anyhow::Result<()> {
+    limits::raise(&mut loaded.settings.limits.max_connections);
+    let life = Lifecycle::new();
+    let parts = parts(&loaded.settings, role, life.clone())?;
+    let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
+    doors.announce()?;
+
+    let mut health = Health::new(life.draining());
+    let redis = parts.redis.clone();
+    health.add("redis", role.has_gateway(), move || probes::redis(redis.clone()));
+    let core_url = doors.core_url(&parts.settings);
+    if let Some(listener) = doors.core {
+        core::start(&parts, listener, &mut health).await?;
+    }
+    if role.has_gateway() {
+        gateway::start(&parts, doors.public, &core_url, &mut health).await?;
+    }
+
+    let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics));
+    parts.serve_router("ops listener", doors.ops, router);
+    writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
+    tracing::info!(role = role.name(), "ready");
+    life.run(DRAIN).await
+}
+
+fn parts(settings: &Settings, role: Role, life: Lifecycle) -> anyhow::Result<Parts> {
+    let (redis, core, ops) = (&settings.redis, &settings.core, &settings.ops);
+    let redis_url =
+        secret("redis.urls_env", &redis.urls_env, "set it to redis://HOST:PORT of your Redis")?;
+    let core_key =
+        secret("core.key_env", &core.key_env, "set it to one long random text on all nodes")?;
+    // Only what changes stock or a sale by hand needs it.
+    let ops_key = secret("ops.key_env", &ops.key_env, "set it to use the admin calls");
+    if let Err(missing) = &ops_key {
+        tracing::warn!("{missing}");
+    }
+    Ok(Parts {
+        settings: Arc::new(settings.clone()),
+        life,
+        metrics: Arc::new(Metrics::new(role.name())),
+        keys: Arc::new(keys(&settings.keys.dir, role)?),
+        redis: redis::connect(redis_url.expose_secret()).context("redis.urls_env")?,
+        core_key,
+        ops_key: ops_key.ok(),
+    })
+}
+
+/// Role `all` makes its own keys in an empty folder: with one node there is nobody to share them
+/// with. Any other node that made its own would sign what the others refuse.
+fn keys(dir: &Path, role: Role) -> anyhow::Result<Keys> {
+    let empty = match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let keys = if empty && role == Role::All {
+        tracing::info!(dir = %dir.display(), "no keys yet: making them");
+        Keys::generate(dir)
+    } else {
+        Keys::load(dir)
+    };
+    keys.context("keys.dir")
+}

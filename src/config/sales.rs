@@ -1,0 +1,173 @@
+//! Rules of the sales, each by itself and among each other.
+
+use std::collections::BTreeMap;
+
+use super::pattern::Pattern;
+use super::rules::Findings;
+use super::settings::{AccountSource, Sale, SaleSku, Settings};
+use super::span::Span;
+use super::validate::at_least;
+
+/// The most that a JSON number carries exactly.
+const UNITS_MAX: u64 = (1 << 53) - 1;
+
+/// What earlier sales have taken.
+#[derive(Default)]
+struct Taken<'s> {
+    ids: BTreeMap<&'s str, usize>,
+    skus: BTreeMap<&'s str, &'s str>,
+    patterns: Vec<(Pattern, &'s str)>,
+}
+
+/// Checks all sales.
+pub(super) fn validate(settings: &Settings, now: jiff::Timestamp, findings: &mut Findings<'_, '_>) {
+    findings.should(
+        !settings.sales.is_empty(),
+        "",
+        "there is no [[sale]]: everything passes to the shop",
+    );
+    let mut taken = Taken::default();
+    for (at, sale) in settings.sales.iter().enumerate() {
+        let key = format!("sale[{at}]");
+        let new = taken.ids.insert(sale.id.as_str(), at).is_none();
+        findings.must(new, &format!("{key}.id"), "is the id of another sale; choose another");
+        times(sale, now, &key, findings);
+        line(sale, &key, findings);
+        paths(sale, &key, &mut taken, findings);
+        never_gate(sale, &key, findings);
+        let accounts = settings.account.source != AccountSource::None;
+        findings.must_given(
+            &["account.source"],
+            accounts || !sale.require_account,
+            &format!("{key}.require_account"),
+            "nobody could join: set account.source = \"forward_auth\", or leave this out",
+        );
+        stock(sale, accounts, &key, &mut taken, findings);
+    }
+}
+
+fn times(sale: &Sale, now: jiff::Timestamp, key: &str, findings: &mut Findings<'_, '_>) {
+    let opens = format!("{key}.opens");
+    findings.must_given(
+        &[&format!("{key}.lobby_opens")],
+        sale.lobby_opens <= sale.opens,
+        &opens,
+        "must not be before lobby_opens: move one of them",
+    );
+    findings.must_given(
+        &[&opens],
+        sale.opens < sale.closes,
+        &format!("{key}.closes"),
+        "must be after opens: move one of them",
+    );
+    let epoch = sale.lobby_opens.as_millisecond() > 0;
+    findings.must(epoch, &format!("{key}.lobby_opens"), "must be after 1970");
+    findings.should(sale.closes > now, &format!("{key}.closes"), "has passed: the sale is over");
+}
+
+fn line(sale: &Sale, key: &str, findings: &mut Findings<'_, '_>) {
+    findings.must(sale.burst > 0, &format!("{key}.burst"), "must be at least 1");
+    let key_of = |name: &str| format!("{key}.{name}");
+    let (second, ten) = (Span::seconds(1), Span::seconds(10));
+    at_least(&key_of("claim_window"), sale.claim_window, second, findings);
+    at_least(&key_of("token_ttl"), sale.token_ttl, ten, findings);
+    at_least(&key_of("hold"), sale.hold, second, findings);
+    findings.must(
+        matches!(sale.queue_status, 200 | 202 | 429 | 503),
+        &key_of("queue_status"),
+        "must be 200, 202, 429 or 503",
+    );
+}
+
+fn paths<'s>(sale: &'s Sale, key: &str, taken: &mut Taken<'s>, findings: &mut Findings<'_, '_>) {
+    let all = format!("{key}.paths");
+    findings.must(
+        !sale.paths.is_empty(),
+        &all,
+        "protects nothing; name the checkout, as [\"/checkout\", \"/checkout/**\"]",
+    );
+    for (at, raw) in sale.paths.iter().enumerate() {
+        let key = format!("{all}[{at}]");
+        let pattern = match Pattern::parse(raw) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                findings.must(false, &key, error.to_string());
+                continue;
+            }
+        };
+        let other = taken
+            .patterns
+            .iter()
+            .find(|(taken, of)| *of != sale.id.as_str() && taken.overlaps(&pattern));
+        if let Some((_, other)) = other {
+            let cure = format!("is protected by sale \"{other}\" as well; a path has one line");
+            findings.must(false, &key, cure);
+        }
+        taken.patterns.push((pattern, sale.id.as_str()));
+    }
+}
+
+fn never_gate(sale: &Sale, key: &str, findings: &mut Findings<'_, '_>) {
+    for (at, raw) in sale.never_gate.iter().enumerate() {
+        let key = format!("{key}.never_gate[{at}]");
+        let cure = match raw.split_once(' ') {
+            None => "must be METHOD and path, as \"POST /payment/notify\"".to_owned(),
+            Some((method, _)) if !is_method(method) => {
+                "must begin with a method in capitals, as \"POST /payment/notify\"".to_owned()
+            }
+            Some((_, path)) => match Pattern::parse(path) {
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            },
+        };
+        findings.must(false, &key, cure);
+    }
+}
+
+fn is_method(raw: &str) -> bool {
+    !raw.is_empty() && raw.bytes().all(|b| b.is_ascii_uppercase())
+}
+
+fn stock<'s>(
+    sale: &'s Sale,
+    accounts: bool,
+    key: &str,
+    taken: &mut Taken<'s>,
+    findings: &mut Findings<'_, '_>,
+) {
+    let some = !sale.skus.is_empty();
+    findings.must(
+        some,
+        &format!("{key}.sku"),
+        "sells nothing; add [[sale.sku]] with sku and units",
+    );
+    for (at, item) in sale.skus.iter().enumerate() {
+        let key = format!("{key}.sku[{at}]");
+        let other = taken.skus.insert(item.sku.as_str(), sale.id.as_str());
+        if let Some(other) = other {
+            let cure = format!("is sold by sale \"{other}\" already; a SKU belongs to one sale");
+            findings.must(false, &format!("{key}.sku"), cure);
+        }
+        findings.must(
+            (1..=UNITS_MAX).contains(&item.units),
+            &format!("{key}.units"),
+            format!("must be from 1 to {UNITS_MAX}"),
+        );
+        findings.should(
+            accounts || item.units_per_buyer == 0,
+            &format!("{key}.units_per_buyer"),
+            "without accounts a buyer is a place in line: this is no cap on a person",
+        );
+        findings.should(false, &format!("{key}.units"), frozen(item, sale.hold));
+    }
+}
+
+/// What shoppers who never pay can do at worst.
+fn frozen(item: &SaleSku, hold: Span) -> String {
+    let unit_ms = u128::from(item.units) * u128::from(hold.ms());
+    let hours = unit_ms.div_ceil(3_600_000);
+    format!(
+        "shoppers who never pay can freeze all {} for {hold} at a time, {hours} unit-hours at worst; a shorter hold frees them sooner",
+        item.units
+    )
+}

@@ -1,0 +1,56 @@
+//! The lab's part of the command line.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use tokio::net::TcpListener;
+
+use super::shop::{Shop, serve};
+
+/// What runs and measures the system.
+#[derive(Subcommand)]
+pub enum Command {
+    /// The sample shop alone.
+    #[command(hide = true)]
+    DemoShop(DemoShop),
+}
+
+/// Arguments of the sample shop.
+#[derive(Args)]
+pub struct DemoShop {
+    /// Where it listens.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The core, asked as a merchant's back end would.
+    #[arg(long)]
+    core_url: String,
+    /// The sale that it takes part in.
+    #[arg(long)]
+    sale: String,
+    /// The core's bearer key.
+    #[arg(long, env = "STANCHION_CORE_KEY", hide_env_values = true)]
+    core_key: String,
+}
+
+/// Runs a command of the lab.
+pub async fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::DemoShop(args) => demo_shop(args).await,
+    }
+}
+
+async fn demo_shop(args: DemoShop) -> Result<ExitCode> {
+    let listener = TcpListener::bind(args.listen).await.context("the sample shop's listener")?;
+    let address = listener.local_addr()?;
+    writeln!(std::io::stdout(), "listening shop={address}\nready")?;
+    let stop = async {
+        if let Err(error) = tokio::signal::ctrl_c().await {
+            tracing::warn!(%error, "Ctrl-C is not heard");
+        }
+    };
+    serve(listener, Shop::new(&args.core_url, &args.core_key, &args.sale), stop).await?;
+    Ok(ExitCode::SUCCESS)
+}
