@@ -1,6 +1,6 @@
 //! The meter: claims are numbered, not timed, and a number's slot follows from an anchor.
 //!
-//! `room/claim.lua` runs these same rules on Redis' clock; a test drives both side by side.
+//! `store/redis/room/meter.lua` holds these same rules on Redis' clock; a test drives both side by side.
 //! Instants are milliseconds, fractions kept, since at 3,000/s two slots share one.
 
 use super::rate::Rate;
@@ -43,6 +43,11 @@ impl Meter {
     pub fn new(rate: Rate, burst: u32) -> Self {
         let first = Anchor { from: 0, instant_ms: Some(0.0), rate };
         Self { next: 0, burst: burst.max(1), anchors: vec![first] }
+    }
+
+    /// A meter as it was kept elsewhere; `anchors` oldest first.
+    pub fn restored(next: u64, burst: u32, anchors: Vec<Anchor>) -> Self {
+        Self { next, burst, anchors }
     }
 
     /// The number that the next claim gets.

@@ -1,4 +1,150 @@
 //! The waiting room: the rules of `domain` above, Redis below.
+//!
+//! One [`Room`] per sale and process. Waiting visitors are answered from its [`Snapshot`];
+//! only joins and claims reach Redis.
 
+mod admitter;
+mod claim;
+mod join;
 pub mod keys;
+mod place;
+mod snapshot;
 pub mod token;
+
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use claim::Claimed;
+pub use join::{JoinRequest, Place};
+pub use snapshot::Snapshot;
+
+use crate::clock::{Clock, RoomClock};
+use crate::domain::admission::{Admission, LEEWAY_MS};
+use crate::domain::id::SaleId;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::sale::Control;
+use crate::domain::ticket::Ticket;
+use crate::store::redis::room::RoomStore;
+pub use crate::store::redis::room::{ControlChange, Publish};
+use crate::store::redis::{RedisFailure, RedisStore};
+use keys::Keys;
+
+/// How many joins may wait for a step on one node.
+const JOINS_WAITING_MAX: usize = 8_192;
+
+/// What a room is told by the settings; what may change during a sale is in its control record.
+#[derive(Debug, Clone)]
+pub struct RoomOptions {
+    /// The sale.
+    pub sale: SaleId,
+    /// The file's control record, in force until Redis has been seen.
+    pub control: Control,
+    /// How long an admission lasts.
+    pub token_ttl_ms: u64,
+    /// Anonymous places per address; 0 = no cap.
+    pub places_per_ip: u32,
+    /// Cap on places; 0 = none.
+    pub max_places: u64,
+    /// The most units that one buyer may have, for the odds; 0 = no cap.
+    pub units_per_buyer: u32,
+}
+
+/// One sale's waiting room on this node.
+pub struct Room {
+    store: RoomStore,
+    keys: Arc<Keys>,
+    clock: RoomClock,
+    options: RoomOptions,
+    snapshot: ArcSwap<Snapshot>,
+    joins: mpsc::Sender<join::Waiting>,
+    /// Until [`Room::run`] takes it.
+    waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
+}
+
+impl Room {
+    /// A room that has not seen Redis yet; [`Room::run`] brings it to life.
+    pub fn new(
+        redis: RedisStore,
+        keys: Arc<Keys>,
+        clock: RoomClock,
+        options: RoomOptions,
+    ) -> Arc<Self> {
+        let (joins, waiting) = mpsc::channel(JOINS_WAITING_MAX);
+        Arc::new(Self {
+            store: RoomStore::new(redis, &options.sale),
+            keys,
+            clock,
+            snapshot: ArcSwap::from_pointee(Snapshot::unseen(options.control.clone())),
+            options,
+            joins,
+            waiting: Mutex::new(Some(waiting)),
+        })
+    }
+
+    /// Polls the snapshot, paces the line and sends joins, until cancelled. Runs once.
+    pub async fn run(self: Arc<Self>, cancel: CancellationToken) {
+        let waiting = self.waiting.lock().ok().and_then(|mut waiting| waiting.take());
+        let Some(waiting) = waiting else { return };
+        let work = async { tokio::join!(self.pace(), self.send_joins(waiting)) };
+        // Joins still waiting then are refused: their reply channels close.
+        cancel.run_until_cancelled(work).await;
+    }
+
+    /// The sale's id.
+    pub fn sale(&self) -> &SaleId {
+        &self.options.sale
+    }
+
+    /// The signing keys.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The room's clock, Unix milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// The room as last seen, at most about 100 ms old while Redis answers.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Whether protected paths are gated now.
+    pub fn gates(&self) -> bool {
+        self.snapshot.load().control.gates(self.now_ms())
+    }
+
+    /// The ticket of a token, if it is one of this sale and run.
+    pub fn ticket(&self, raw: &str) -> Option<Ticket> {
+        let ticket = self.keys.read_ticket(raw, &self.options.sale)?;
+        (ticket.run == self.snapshot.load().control.run).then_some(ticket)
+    }
+
+    /// The admission of a token, if it counts here and now.
+    pub fn admission(&self, raw: &str) -> Option<Arc<Admission>> {
+        let admission = self.keys.read_admission(raw)?;
+        let epoch = self.snapshot.load().control.epoch;
+        let holds = admission.holds(&self.options.sale, epoch, self.now_ms(), LEEWAY_MS);
+        holds.then_some(admission)
+    }
+
+    /// Changes the control record; what is as asked already changes nothing.
+    pub async fn publish(
+        &self,
+        author: &str,
+        change: &ControlChange,
+    ) -> Result<Publish, RedisFailure> {
+        self.store.publish(author, change).await
+    }
+}
+
+/// The refusal while the room cannot be reached or is not loaded.
+fn out_of_reach() -> Refusal {
+    let detail = "The line is paused for a moment. Your place is kept; please try again.";
+    // Spread out, so that not everybody comes back in the same instant.
+    Refusal::new(Problem::Paused, detail).retry_after_ms(rand::random_range(1_000..3_000))
+}

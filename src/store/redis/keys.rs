@@ -44,14 +44,9 @@ impl SaleKeys {
         self.named("addresses")
     }
 
-    /// Hash: the meter's next number and burst.
+    /// Hash: the meter's next number, burst and anchors.
     pub fn meter(&self) -> String {
         self.named("meter")
-    }
-
-    /// List: the meter's anchors, oldest first.
-    pub fn anchors(&self) -> String {
-        self.named("anchors")
     }
 
     /// Hash: position → the record of its claims.
@@ -59,12 +54,12 @@ impl SaleKeys {
         self.named("claims")
     }
 
-    /// Sorted set: open admissions by their end.
+    /// Sorted set: buyers with an open admission, by its end.
     pub fn active(&self) -> String {
         self.named("active")
     }
 
-    /// List: (cursor, sale time) marks of the calls, oldest first.
+    /// Sorted set: marks `cursor:sale time` of the calls, by cursor.
     pub fn calls(&self) -> String {
         self.named("calls")
     }

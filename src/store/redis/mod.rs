@@ -2,5 +2,6 @@
 
 mod connection;
 pub mod keys;
+pub mod room;
 
 pub use connection::{RedisFailure, RedisStore, connect};

@@ -1,0 +1,79 @@
+//! The node's heartbeat: look at the room, then call the line on as far as the pacer says.
+
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use super::Room;
+use crate::domain::pacer::{Observation, Pacer, TICK_MS};
+use crate::domain::sale::Phase;
+use crate::store::redis::RedisFailure;
+use crate::store::redis::room::Advance;
+
+/// A look that took longer says nothing about the clock, in milliseconds.
+const ROUND_TRIP_MS_MAX: u64 = 250;
+
+impl Room {
+    /// Looks and calls on the tick's grid, for ever.
+    pub(super) async fn pace(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(TICK_MS));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut pacer = Pacer::default();
+        let mut is_failing = false;
+        loop {
+            ticks.tick().await;
+            let outcome = self.beat(&mut pacer).await;
+            // Said once at each change, not ten times a second.
+            match &outcome {
+                Err(error) if !is_failing => {
+                    tracing::warn!(sale = %self.options.sale, %error, "room.out_of_reach");
+                }
+                Ok(()) if is_failing => {
+                    tracing::info!(sale = %self.options.sale, "room.back");
+                }
+                Err(_) | Ok(()) => {}
+            }
+            is_failing = outcome.is_err();
+        }
+    }
+
+    async fn beat(&self, pacer: &mut Pacer) -> Result<(), RedisFailure> {
+        self.look().await?;
+        let seen = self.snapshot();
+        let now_ms = seen.seen_ms();
+        if !seen.is_live(now_ms) || seen.phase(now_ms) != Phase::Open {
+            return Ok(());
+        }
+        let mut to = seen.cursor;
+        if !seen.is_paused(now_ms) {
+            #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
+            let lead_ms = seen.meter.lead_ms(now_ms as f64);
+            to = pacer.step(Observation {
+                now_ms,
+                cursor: seen.cursor,
+                line: seen.line,
+                claimed: seen.claimed,
+                lead_ms,
+                rate: seen.control.rate,
+            });
+        }
+        // Asked even when nobody is called: the step keeps sale time.
+        let advance = self.store.advance(seen.cursor, to).await?;
+        if let Advance::Moved(cursor) = advance {
+            tracing::trace!(sale = %self.options.sale, cursor, "room.called");
+        }
+        Ok(())
+    }
+
+    async fn look(&self) -> Result<(), RedisFailure> {
+        let asked_ms = self.clock.local_ms();
+        let (now_ms, state) = self.store.look().await?;
+        let took_ms = self.clock.local_ms().saturating_sub(asked_ms);
+        if took_ms <= ROUND_TRIP_MS_MAX {
+            self.clock.observe(now_ms, asked_ms.saturating_add(took_ms / 2));
+        }
+        let next = self.snapshot.load().next(now_ms, state);
+        self.snapshot.store(next.into());
+        Ok(())
+    }
+}

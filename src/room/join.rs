@@ -1,0 +1,196 @@
+//! Joining. Concurrent joins on a node share one step, so that a join costs a fraction of a
+//! round trip.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::{Room, out_of_reach};
+use crate::domain::id::AccountId;
+use crate::domain::limits::AddressKey;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::status::rfc3339;
+use crate::domain::ticket::Ticket;
+use crate::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
+
+/// How long a join waits for the core to raise a ceiling.
+const CEILING_WAIT: Duration = Duration::from_secs(1);
+const CEILING_RETRY: Duration = Duration::from_millis(25);
+
+/// A request to join.
+#[derive(Debug, Clone)]
+pub struct JoinRequest {
+    /// Names the visitor's browser or app; the same key gets the same place.
+    pub key: String,
+    /// The account vouched for, if any.
+    pub account: Option<AccountId>,
+    /// Where it comes from, counted for anonymous places.
+    pub address: Option<AddressKey>,
+    /// The ticket brought along, already verified.
+    pub ticket: Option<Ticket>,
+}
+
+/// A place in the room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What the ticket says.
+    pub ticket: Ticket,
+    /// The signed ticket.
+    pub token: String,
+    /// Whether the visitor had the place before.
+    pub known: bool,
+}
+
+type Answer = Result<(u64, u64, Joined), Refusal>;
+
+/// A join on its way to a step.
+pub(super) struct Waiting {
+    step: JoinStep,
+    since: Instant,
+    reply: oneshot::Sender<Answer>,
+}
+
+impl Room {
+    /// Joins, or finds the place that the visitor has. Acknowledged only when Redis has answered.
+    pub async fn join(&self, request: JoinRequest) -> Result<Place, Refusal> {
+        if let Some(ticket) = &request.ticket
+            && (request.account.is_none() || ticket.account == request.account)
+            && self.is_registered(ticket)
+        {
+            let token = self.keys.mint_ticket(ticket.clone());
+            return Ok(Place { ticket: ticket.clone(), token, known: true });
+        }
+        let (reply, answer) = oneshot::channel();
+        let waiting = Waiting { step: self.step(request), since: Instant::now(), reply };
+        self.joins.try_send(waiting).map_err(|_| overloaded())?;
+        let (now_ms, run, joined) = answer.await.map_err(|_| out_of_reach())??;
+        let sale = self.options.sale.clone();
+        let ticket = Ticket {
+            sub: self.keys.subject(&sale, run, joined.cohort),
+            sale,
+            run,
+            cohort: joined.cohort,
+            account: joined.account,
+            issued_at: now_ms / 1000,
+        };
+        let token = self.keys.mint_ticket(ticket.clone());
+        Ok(Place { ticket, token, known: joined.known })
+    }
+
+    /// An anonymous place lives in its ticket; an account's place is also known to Redis, and
+    /// after a store loss its ticket registers it again.
+    fn is_registered(&self, ticket: &Ticket) -> bool {
+        ticket.account.is_none() && ticket.run == self.snapshot.load().control.run
+    }
+
+    fn step(&self, request: JoinRequest) -> JoinStep {
+        let run = self.snapshot.load().control.run;
+        let is_counted = request.account.is_none() && self.options.places_per_ip > 0;
+        let blind = |address: AddressKey| self.keys.blind(&self.options.sale, &address.to_string());
+        JoinStep {
+            key: hex::encode(&Sha256::digest(&request.key)[..16]),
+            address: request.address.filter(|_| is_counted).map(blind),
+            ticket: request
+                .ticket
+                .filter(|ticket| ticket.run == run)
+                .map(|ticket| (ticket.cohort, ticket.account)),
+            account: request.account,
+        }
+    }
+
+    /// Sends whatever waits as one step, one step at a time, for ever.
+    pub(super) async fn send_joins(&self, mut queue: mpsc::Receiver<Waiting>) {
+        let mut held_back: VecDeque<Waiting> = VecDeque::new();
+        let mut batch = Vec::with_capacity(JOINS_MAX);
+        loop {
+            if held_back.is_empty() {
+                if queue.recv_many(&mut batch, JOINS_MAX).await == 0 {
+                    return;
+                }
+            } else {
+                tokio::time::sleep(CEILING_RETRY).await;
+                batch.extend(held_back.drain(..held_back.len().min(JOINS_MAX)));
+                while batch.len() < JOINS_MAX
+                    && let Ok(waiting) = queue.try_recv()
+                {
+                    batch.push(waiting);
+                }
+            }
+            // Whoever has gone meanwhile takes no number.
+            batch.retain(|waiting| !waiting.reply.is_closed());
+            let steps: Vec<_> = batch.iter().map(|waiting| waiting.step.clone()).collect();
+            let options = &self.options;
+            let answers = match steps.as_slice() {
+                [] => continue,
+                steps => self.store.join(steps, options.places_per_ip, options.max_places).await,
+            };
+            match answers {
+                Ok(Some(joins)) => self.answer(joins, batch.drain(..), &mut held_back),
+                Ok(None) => refuse_all(batch.drain(..)),
+                Err(error) => {
+                    tracing::debug!(sale = %options.sale, %error, "room.join_failed");
+                    refuse_all(batch.drain(..));
+                }
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        joins: Joins,
+        batch: impl Iterator<Item = Waiting>,
+        held_back: &mut VecDeque<Waiting>,
+    ) {
+        for (waiting, answer) in batch.zip(joins.answers) {
+            let answer = match answer {
+                JoinAnswer::Joined(joined) => Ok((joins.now_ms, joins.run, joined)),
+                JoinAnswer::Ceiling if waiting.since.elapsed() < CEILING_WAIT => {
+                    held_back.push_back(waiting);
+                    continue;
+                }
+                JoinAnswer::Ceiling => Err(overloaded()),
+                JoinAnswer::NotOpen => Err(self.not_open(joins.now_ms)),
+                JoinAnswer::Closed => Err(closed()),
+                JoinAnswer::Full => Err(full()),
+                JoinAnswer::TooMany => Err(too_many()),
+            };
+            // A closed channel is a visitor who left in this very moment; the place stays theirs.
+            drop(waiting.reply.send(answer));
+        }
+    }
+
+    fn not_open(&self, now_ms: u64) -> Refusal {
+        let opens_ms = self.snapshot.load().control.lobby_opens_ms;
+        let detail = format!("Joining begins at {}.", rfc3339(opens_ms));
+        Refusal::new(Problem::NotOpen, detail).retry_after_ms(opens_ms.saturating_sub(now_ms))
+    }
+}
+
+fn refuse_all(batch: impl Iterator<Item = Waiting>) {
+    for waiting in batch {
+        drop(waiting.reply.send(Err(out_of_reach())));
+    }
+}
+
+pub(super) fn closed() -> Refusal {
+    Refusal::new(Problem::Closed, "This sale is over.")
+}
+
+fn full() -> Refusal {
+    let detail = "All places of this sale are taken. A place may come free; we look again for you.";
+    Refusal::new(Problem::SaleFull, detail).retry_after_ms(rand::random_range(15_000..30_000))
+}
+
+fn too_many() -> Refusal {
+    let detail = "Your network has as many places as it may have in this sale. Signing in, or \
+                  another network, gives you a place of your own.";
+    Refusal::new(Problem::TooManyPlaces, detail).retry_after_ms(60_000)
+}
+
+fn overloaded() -> Refusal {
+    let detail = "More people are joining than we can write down this second. Please try again.";
+    Refusal::new(Problem::Overloaded, detail).retry_after_ms(rand::random_range(1_000..4_000))
+}

@@ -1,0 +1,77 @@
+//! The status of a visitor, from ticket and snapshot alone: no store is touched.
+
+use super::{Room, Snapshot};
+use crate::domain::admission::Admission;
+use crate::domain::queue::{self, Eta, Place, PlaceState};
+use crate::domain::sale::Phase;
+use crate::domain::status::{Status, rfc3339};
+use crate::domain::ticket::Ticket;
+
+/// So few calls say nothing about the share of those who turn up.
+const CALLS_TO_JUDGE: u64 = 50;
+/// What is assumed until then.
+const SHARE_ASSUMED: f64 = 0.5;
+
+impl Room {
+    /// The status body for a visitor; ticket and admission are already verified.
+    pub fn status(&self, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Status {
+        let (seen, now_ms) = (self.snapshot(), self.now_ms());
+        let control = &seen.control;
+        let (phase, paused) = (seen.phase(now_ms), seen.is_paused(now_ms));
+        let stock = seen.stock(now_ms);
+        let place = place(&seen, ticket, admission);
+        let is_waiting = phase == Phase::Open && place.state == PlaceState::Waiting;
+        let ahead = place.ahead.filter(|_| is_waiting);
+        let until_ms = match phase {
+            Phase::Upcoming => control.lobby_opens_ms,
+            Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
+        };
+        Status {
+            sale: self.options.sale.clone(),
+            phase,
+            paused,
+            sold_out: stock.is_some_and(|stock| stock.available == 0),
+            run: control.run,
+            epoch: control.epoch,
+            rate: control.rate.get(),
+            eta_seconds: ahead.filter(|_| !paused).map(|ahead| eta(&seen, ahead)),
+            odds: ahead
+                .zip(stock)
+                .map(|(ahead, stock)| queue::odds(ahead, &stock, self.options.units_per_buyer)),
+            stock,
+            opens_at: rfc3339(control.opens_ms),
+            server_time: rfc3339(now_ms),
+            poll_after_ms: queue::poll_after_ms(
+                phase,
+                &place,
+                control.rate,
+                until_ms.saturating_sub(now_ms),
+            ),
+            place,
+        }
+    }
+}
+
+fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Place {
+    let mut place = match ticket {
+        Some(ticket) => Place::of(ticket.cohort, seen.draw.as_deref(), seen.cursor),
+        None => Place::none(),
+    };
+    if let Some(admission) = admission {
+        place.state = PlaceState::Admitted;
+        place.position = Some(admission.position);
+        place.ahead = Some(0);
+        place.admitted_at = Some(rfc3339(admission.slot_ms));
+    }
+    place
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn eta(seen: &Snapshot, ahead: u64) -> Eta {
+    let share = if seen.cursor < CALLS_TO_JUDGE {
+        SHARE_ASSUMED
+    } else {
+        seen.claimed as f64 / seen.cursor as f64
+    };
+    queue::eta(ahead, seen.control.rate, share)
+}

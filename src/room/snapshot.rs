@@ -1,0 +1,134 @@
+//! The room as last seen by this node: all that a waiting visitor's answer needs.
+
+use std::sync::Arc;
+
+use crate::domain::draw::{ALGORITHM, Draw, Proof};
+use crate::domain::id::SaleId;
+use crate::domain::meter::Meter;
+use crate::domain::sale::{Control, Phase};
+use crate::domain::status::rfc3339;
+use crate::domain::stock::{Figures, StockSum};
+use crate::store::redis::room::{Opening, RoomState};
+
+/// A snapshot older than this says that Redis is out of reach, in milliseconds.
+const STALE_MS: u64 = 2_000;
+
+/// The room at one instant of Redis' clock.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The control record.
+    pub control: Control,
+    /// The permutation, once the sale has opened.
+    pub draw: Option<Arc<Draw>>,
+    /// The published hash of the seed, in hex; "" until it is known.
+    pub commitment: String,
+    /// Positions below it have been called.
+    pub cursor: u64,
+    /// Positions handed out: n + latecomers; before the draw, joins so far.
+    pub line: u64,
+    /// Called positions that have claimed in this epoch.
+    pub claimed: u64,
+    /// Open admissions.
+    pub active: u64,
+    /// The meter, for its lead.
+    pub meter: Meter,
+    /// The figures last written by a core.
+    pub figures: Option<Figures>,
+    frozen: bool,
+    opening: Option<Opening>,
+    is_loaded: bool,
+    seen_ms: u64,
+}
+
+impl Snapshot {
+    /// What is known before Redis was seen.
+    pub(super) fn unseen(control: Control) -> Self {
+        Self {
+            meter: Meter::new(control.rate, control.burst),
+            control,
+            draw: None,
+            commitment: String::new(),
+            cursor: 0,
+            line: 0,
+            claimed: 0,
+            active: 0,
+            figures: None,
+            frozen: false,
+            opening: None,
+            is_loaded: false,
+            seen_ms: 0,
+        }
+    }
+
+    /// The next one. The permutation is prepared once per key; an unloaded room leaves what is
+    /// known as it is.
+    pub(super) fn next(&self, now_ms: u64, state: Option<RoomState>) -> Self {
+        let Some(state) = state else {
+            return Self { is_loaded: false, seen_ms: now_ms, ..self.clone() };
+        };
+        let draw = state.opening.map(|opening| match &self.draw {
+            Some(draw) if self.opening == Some(opening) => draw.clone(),
+            _ => Arc::new(Draw::new(opening.n, opening.key)),
+        });
+        let drawn = state.opening.map_or(state.counters.entries, |opening| opening.n);
+        Self {
+            draw,
+            commitment: state.commitment,
+            cursor: state.counters.cursor,
+            line: drawn.saturating_add(state.counters.late),
+            claimed: state.claimed,
+            active: state.active,
+            meter: state.meter,
+            figures: state.figures,
+            frozen: state.frozen,
+            opening: state.opening,
+            control: state.control,
+            is_loaded: true,
+            seen_ms: now_ms,
+        }
+    }
+
+    /// Where the sale stands at an instant of the room's clock.
+    pub fn phase(&self, now_ms: u64) -> Phase {
+        self.control.phase(now_ms, self.frozen, self.draw.is_some())
+    }
+
+    /// Whether Redis was seen lately and has the room.
+    pub fn is_live(&self, now_ms: u64) -> bool {
+        self.is_loaded && now_ms.saturating_sub(self.seen_ms) < STALE_MS
+    }
+
+    /// Redis' clock at the look, Unix milliseconds; 0 before the first.
+    pub fn seen_ms(&self) -> u64 {
+        self.seen_ms
+    }
+
+    /// Whether the line stands still: by order, without a healthy core, or without Redis.
+    pub fn is_paused(&self, now_ms: u64) -> bool {
+        self.control.paused || self.stock(now_ms).is_none()
+    }
+
+    /// What can be had, as long as it can be believed.
+    pub fn stock(&self, now_ms: u64) -> Option<StockSum> {
+        let figures = self.figures.as_ref()?;
+        (self.is_live(now_ms) && figures.fresh(now_ms)).then(|| figures.sum())
+    }
+
+    /// The draw's proof; complete once the sale is open.
+    pub fn proof(&self, sale: &SaleId) -> Proof {
+        let opening = self.opening.as_ref();
+        Proof {
+            sale: sale.clone(),
+            run: self.control.run,
+            algorithm: ALGORITHM.to_owned(),
+            commitment: self.commitment.clone(),
+            round: 0,
+            signature: String::new(),
+            beacon: String::new(),
+            n: opening.map(|opening| opening.n),
+            opened_at: opening.map(|opening| rfc3339(opening.opened_at_ms)),
+            seed: opening.map(|opening| hex::encode(opening.seed)),
+            key: opening.map(|opening| hex::encode(opening.key)),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+-- Calls the line on to a position, once a tick; and keeps sale time, which stands still while
+-- nobody can be admitted.
+-- KEYS control room calls active
+-- ARGV from to
+-- Answers {outcome, cursor}
+local control_key, room_key, calls, active = unpack(KEYS)
+local from, to = tonumber(ARGV[1]), tonumber(ARGV[2])
+local TICK_MS, GAP_MS_MAX, MARKS_MAX = 100, 1000, 2048
+
+if not is_loaded(room_key) then
+  return { 'unloaded', 0 }
+end
+local control = redis.call('HMGET', control_key, 'paused', 'closes_ms', 'max_active')
+local room = redis.call('HMGET', room_key, 'n', 'late', 'cursor', 'cursor_ceiling', 'tick',
+  'sale_ms', 'sale_at', 'figures_at')
+local max_active = tonumber(control[3])
+
+local function is_full()
+  return max_active > 0 and redis.call('ZCOUNT', active, text(now), '+inf') >= max_active
+end
+
+local moves = room[1] and control[1] ~= '1' and now < tonumber(control[2])
+  and is_fresh(tonumber(room[8])) and not is_full()
+local sale_ms, sale_at = tonumber(room[6]), tonumber(room[7])
+if moves and sale_at then
+  -- A longer gap means that no node was there to be claimed at.
+  sale_ms = sale_ms + math.min(math.max(now - sale_at, 0), GAP_MS_MAX)
+end
+redis.call('HSET', room_key, 'sale_ms', text(sale_ms), 'sale_at', text(now))
+
+local cursor = tonumber(room[3])
+local tick = math.floor(now / TICK_MS)
+if not moves then
+  return { 'still', cursor }
+end
+local line = tonumber(room[1]) + tonumber(room[2])
+to = math.min(to, line, tonumber(room[4]))
+if to <= cursor then
+  return { 'still', cursor }
+elseif from ~= cursor or tick <= tonumber(room[5] or 0) then
+  return { 'taken', cursor }
+end
+redis.call('HSET', room_key, 'cursor', text(to), 'tick', text(tick))
+redis.call('ZADD', calls, text(to), text(to) .. ':' .. text(sale_ms))
+redis.call('ZREMRANGEBYRANK', calls, 0, -(MARKS_MAX + 1))
+return { 'moved', to }

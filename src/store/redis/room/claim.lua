@@ -1,0 +1,121 @@
+-- Turns a called place into an admission, once per epoch, at the slot of a numbered claim.
+-- KEYS control room meter claims active calls
+-- ARGV run position buyer token_ttl_ms
+-- Answers {outcome, slot or "", epoch, now}
+local control_key, room_key, meter_key, claims, active, calls = unpack(KEYS)
+local run, position, buyer = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local token_ttl = tonumber(ARGV[4])
+-- How long a number waits to be collected, from the later of its slot, its booking and a resume.
+local COLLECT_MS = 2000
+
+if not is_loaded(room_key) then
+  return { 'unloaded', '', '0', text(now) }
+end
+local control = redis.call('HMGET', control_key, 'run', 'epoch', 'paused', 'closes_ms',
+  'claim_window_ms', 'max_active')
+local room = redis.call('HMGET', room_key, 'n', 'cursor', 'sale_ms', 'epoch_sale_ms',
+  'resumed_ms', 'figures_at')
+local epoch, paused = tonumber(control[2]), control[3] == '1'
+local max_active = tonumber(control[6])
+local sale_ms = tonumber(room[3])
+
+local function answer(outcome, slot)
+  return { outcome, slot and text(slot) or '', control[2], text(now) }
+end
+
+if control[1] ~= run then
+  return answer('void')
+elseif now >= tonumber(control[4]) then
+  return answer('closed')
+elseif not room[1] then
+  return answer('not-open')
+elseif position >= tonumber(room[2]) then
+  return answer('not-called')
+end
+
+-- A record: epoch, windows begun, sale time of the window's begin, number, booked at, slot once
+-- collected; "-" for what is not there.
+local function read_record()
+  local raw = redis.call('HGET', claims, ARGV[2])
+  if not raw then
+    return nil
+  end
+  local fields = {}
+  for field in string.gmatch(raw, '%S+') do
+    fields[#fields + 1] = tonumber(field) or false
+  end
+  return { epoch = fields[1], windows = fields[2], since = fields[3],
+    number = fields[4], booked = fields[5], slot = fields[6] }
+end
+
+local function write_record(record)
+  local function field(value)
+    return value and text(value) or '-'
+  end
+  redis.call('HSET', claims, ARGV[2], table.concat({ text(record.epoch), text(record.windows),
+    text(record.since), field(record.number), field(record.booked), field(record.slot) }, ' '))
+end
+
+-- The sale time at which the cursor passed the position, by the marks kept.
+local function called_at()
+  local mark = redis.call('ZRANGEBYSCORE', calls, '(' .. ARGV[2], '+inf', 'LIMIT', 0, 1)[1]
+  return mark and tonumber(string.match(mark, ':(.+)$')) or sale_ms
+end
+
+local record = read_record()
+local is_first = not record or record.epoch ~= epoch
+if is_first then
+  -- A claim voided by a stop counts as called at the stop, in sale time.
+  local since = record and tonumber(room[4]) or called_at()
+  record = { epoch = epoch, windows = 1, since = since }
+elseif record.slot then
+  -- The same admission again, until its end.
+  return answer(now < record.slot + token_ttl and 'admitted' or 'missed', record.slot)
+end
+
+if paused or not is_fresh(tonumber(room[6])) then
+  return answer('wait')
+end
+if max_active > 0 then
+  redis.call('ZREMRANGEBYSCORE', active, '-inf', '(' .. text(now))
+  if not redis.call('ZSCORE', active, buyer) and redis.call('ZCARD', active) >= max_active then
+    return answer('wait')
+  end
+end
+
+local function collect(slot)
+  record.slot = slot
+  write_record(record)
+  redis.call('ZADD', active, text(slot + token_ttl), buyer)
+  return answer('admitted', slot)
+end
+
+local meter = meter_read(meter_key)
+if record.number then
+  local slot = meter_slot(meter, record.number)
+  if slot and slot > now then
+    return answer('wait', slot)
+  elseif slot and now <= math.max(slot, record.booked, tonumber(room[5] or 0)) + COLLECT_MS then
+    return collect(slot)
+  end
+  -- Given up: books anew below, if the window still stands.
+end
+
+if sale_ms - record.since > tonumber(control[5]) then
+  if record.windows >= 2 then
+    return answer('missed')
+  end
+  record.windows, record.since = 2, sale_ms
+end
+record.number, record.booked = meter_claim(meter), now
+meter_write(meter_key, meter)
+if is_first then
+  redis.call('HINCRBY', room_key, 'claimed', 1)
+end
+local slot = meter_slot(meter, record.number)
+if slot <= now then
+  return collect(slot)
+end
+redis.call('ZADD', active, text(slot + COLLECT_MS), buyer)
+write_record(record)
+return answer('wait', slot)

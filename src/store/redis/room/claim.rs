@@ -1,0 +1,93 @@
+//! The claim step.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+use super::super::RedisFailure;
+use super::{RoomStore, garbled, instant_ms, number, script};
+use crate::domain::id::BuyerId;
+
+static CLAIM: LazyLock<Script> = script!("prelude.lua", "meter.lua", "claim.lua");
+
+/// A claim.
+#[derive(Debug, Clone)]
+pub struct ClaimStep<'a> {
+    /// The ticket's run.
+    pub run: u64,
+    /// Position in line.
+    pub position: u64,
+    /// Counted by `max_active`.
+    pub buyer: &'a BuyerId,
+    /// How long the admission lasts.
+    pub token_ttl_ms: u64,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Sign it: slot (Unix milliseconds) and epoch.
+    Admitted {
+        /// The meter's slot.
+        slot_ms: u64,
+        /// The epoch it is for.
+        epoch: u64,
+    },
+    /// Booked, to be collected at the slot; without one while the line stands still.
+    Wait {
+        /// The slot as things stand.
+        slot_ms: Option<u64>,
+        /// Redis' clock.
+        now_ms: u64,
+    },
+    /// The cursor has not passed the position.
+    NotCalled,
+    /// Both windows have lapsed, or the admission is used up.
+    Missed,
+    /// The draw is not made yet.
+    NotOpen,
+    /// The sale is over.
+    Closed,
+    /// The ticket is of another run.
+    Void,
+    /// The room is not loaded.
+    Unloaded,
+}
+
+impl RoomStore {
+    /// Claims for a called position.
+    pub async fn claim(&self, step: &ClaimStep<'_>) -> Result<Claim, RedisFailure> {
+        let keys = &self.keys;
+        let mut call = CLAIM.prepare_invoke();
+        call.key(keys.control()).key(keys.room()).key(keys.meter());
+        call.key(keys.claims()).key(keys.active()).key(keys.calls());
+        call.arg(step.run).arg(step.position).arg(step.buyer.as_str()).arg(step.token_ttl_ms);
+        let raw: (String, String, String, String) = self.store.run(&call).await?;
+        let (outcome, slot, epoch, now) = raw;
+        Ok(match outcome.as_str() {
+            "admitted" => Claim::Admitted { slot_ms: instant_ms(&slot)?, epoch: number(&epoch)? },
+            "wait" => Claim::Wait { slot_ms: due_ms(&slot)?, now_ms: instant_ms(&now)? },
+            "not-called" => Claim::NotCalled,
+            "missed" => Claim::Missed,
+            "not-open" => Claim::NotOpen,
+            "closed" => Claim::Closed,
+            "void" => Claim::Void,
+            "unloaded" => Claim::Unloaded,
+            other => return Err(garbled(other)),
+        })
+    }
+}
+
+/// Rounded up: who comes back at that instant is not told to wait a fraction more.
+fn due_ms(slot: &str) -> Result<Option<u64>, RedisFailure> {
+    if slot.is_empty() {
+        return Ok(None);
+    }
+    let slot: f64 = number(slot)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate"
+    )]
+    Ok(Some(slot.ceil() as u64))
+}

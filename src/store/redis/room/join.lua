@@ -1,0 +1,114 @@
+-- Joins of one node, up to 512 in one step, all at one instant.
+-- KEYS control room joins accounts addresses
+-- ARGV places_per_ip max_places, then per join: key account address number owner
+--   (number and owner: what a valid ticket of the asker says; "" = none)
+-- Answers {now, run, then per join: number or refusal, 1 if known before, account of the place}
+local control_key, room_key, joins, accounts, addresses = unpack(KEYS)
+if not is_loaded(room_key) then
+  return { 'unloaded' }
+end
+local control = redis.call('HMGET', control_key, 'run', 'lobby_opens_ms', 'opens_ms', 'closes_ms')
+local room = redis.call('HMGET', room_key, 'frozen', 'entries', 'late',
+  'entries_ceiling', 'late_ceiling')
+local frozen = room[1]
+if not frozen and now >= tonumber(control[3]) then
+  frozen = text(now)
+  redis.call('HSET', room_key, 'frozen', frozen)
+end
+
+-- Entry or latecomer: its next number, and the ceiling that keeps numbers from being given twice.
+local kind, counter = 'e', 'entries'
+local upcoming, ceiling = tonumber(room[2]), tonumber(room[4])
+if frozen then
+  kind, counter = 'l', 'late'
+  upcoming, ceiling = tonumber(room[3]), tonumber(room[5])
+end
+local places = tonumber(room[2]) + tonumber(room[3])
+local places_per_ip, max_places = tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local function refusal(account, address)
+  if now >= tonumber(control[4]) then
+    return 'closed'
+  elseif now < tonumber(control[2]) then
+    return 'not-open'
+  elseif max_places > 0 and places >= max_places then
+    return 'full'
+  elseif upcoming >= ceiling then
+    return 'ceiling'
+  elseif account == '' and address ~= '' and places_per_ip > 0
+    and tonumber(redis.call('HGET', addresses, address) or 0) >= places_per_ip then
+    return 'too-many'
+  end
+end
+
+local function new_number(account, address)
+  local number = kind .. text(upcoming)
+  upcoming = upcoming + 1
+  places = places + 1
+  -- The counter goes first: a step cut short must not give a number twice.
+  redis.call('HSET', room_key, counter, text(upcoming))
+  if account == '' and address ~= '' then
+    redis.call('HINCRBY', addresses, address, 1)
+  end
+  return number
+end
+
+local function is_lower(a, b)
+  if string.sub(a, 1, 1) ~= string.sub(b, 1, 1) then
+    return string.sub(a, 1, 1) == 'e'
+  end
+  return tonumber(string.sub(a, 2)) < tonumber(string.sub(b, 2))
+end
+
+-- What is known of the asker: number, and the account it is tied to ("" = none).
+local function known_place(key, account, number, owner)
+  local tied = account ~= '' and redis.call('HGET', accounts, account)
+  if number ~= '' and owner == account and account ~= '' then
+    -- A ticket of this very account outlives a store loss; the lower number wins.
+    if not tied or is_lower(number, tied) then
+      return number, account
+    end
+  end
+  if tied then
+    return tied, account
+  end
+  local joined, joiner = number, owner
+  if joined == '' then
+    local record = redis.call('HGET', joins, key)
+    if not record then
+      return nil
+    end
+    joined, joiner = string.match(record, '^(%S+) (.*)$')
+  end
+  if account == '' or joiner == account then
+    return joined, joiner
+  elseif joiner ~= '' then
+    -- The browser's place belongs to somebody else's account.
+    return nil
+  end
+  -- Signing in ties an anonymous place, but after the opening it goes on without the account.
+  return joined, frozen and '' or account
+end
+
+local answers = { text(now), control[1] }
+for i = 3, #ARGV, 5 do
+  local key, account, address, ticket, owner = unpack(ARGV, i, i + 4)
+  local number, tied = known_place(key, account, ticket, owner)
+  local known, refused = number and 1 or 0, nil
+  if not number then
+    refused = refusal(account, address)
+    if not refused then
+      number, tied = new_number(account, address), account
+    end
+  end
+  if number then
+    redis.call('HSET', joins, key, number .. ' ' .. tied)
+    if tied ~= '' then
+      redis.call('HSET', accounts, tied, number)
+    end
+  end
+  answers[#answers + 1] = number or refused
+  answers[#answers + 1] = known
+  answers[#answers + 1] = tied or ''
+end
+return answers

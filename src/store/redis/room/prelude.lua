@@ -1,0 +1,25 @@
+-- Opens every step of the room: Redis' clock in milliseconds (fractions kept), and the number
+-- formats that lose nothing.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + clock[2] / 1000
+
+-- `tostring` and `..` would cut an instant to 14 digits.
+local function text(number)
+  return string.format('%.17g', number)
+end
+
+-- A room counts as loaded only on the very server it was loaded on: after a restart or a
+-- fail-over the data may be gone or older, and the core restores it first.
+local function server()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+end
+
+local function is_loaded(room)
+  local on = redis.call('HGET', room, 'loaded')
+  return on and on == server()
+end
+
+-- How old figures may be before the core counts as unwell, in milliseconds.
+local function is_fresh(figures_at)
+  return figures_at and now - figures_at < 2000
+end
