@@ -168,10 +168,14 @@ impl<'a> Page<'a> {
         let window = window.as_deref().unwrap_or(t.limited_time);
         let text = match self.v.state {
             PageState::Booked => t.away_slot,
-            PageState::Gone | PageState::Closed => t.away_over,
-            PageState::SignIn | PageState::Full | PageState::Problem => return None,
-            PageState::Unavailable | PageState::ShopUnavailable => return None,
-            PageState::Admitted => return None,
+            PageState::Admitted
+            | PageState::Gone
+            | PageState::Closed
+            | PageState::SignIn
+            | PageState::Full
+            | PageState::Unavailable
+            | PageState::ShopUnavailable
+            | PageState::Problem => return None,
             _ if !self.v.has_place() || self.v.state == PageState::Missed => t.away_before,
             _ if self.v.account => t.away_account,
             PageState::Lobby => t.away_lobby,

@@ -58,7 +58,7 @@ heads {
     all_held: "All held", "Every unit is in a basket right now",
         "Sold out for the moment, but not for certain: units are held while people pay. What they do not buy comes back, and the line goes on.";
     gone: "Sold out", "Sold out: every unit is sold",
-        "Nothing is held any more, so nothing comes back. There is no need to wait here.";
+        "Nothing is held any more, so nothing comes back. You may close this page.";
     closed: "Over", "The sale is over",
         "Nobody is let in any more. A unit that you hold already stays yours to the end of its hold.";
     sign_in: "Sign in", "Sign in to join",
@@ -131,7 +131,6 @@ texts {
     limited_time: "a limited time";
     away_before: "Nothing is lost by closing this page. Once you have joined, your place is kept in this browser.";
     away_slot: "Keep this page open now. If you lose it, come back: your turn is not lost.";
-    away_over: "You may close this page.";
     once: "More tabs do not help";
     once_text: "One visitor has one place. Reloading or a second tab moves nobody.";
     server_time_head: "Our clock:";
