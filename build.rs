@@ -3,7 +3,6 @@
 //! Indentation and whole-line comments are left out of CSS and JavaScript: the first page load
 //! has a budget, the sources keep their comments.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs, io};
 
@@ -20,7 +19,7 @@ fn main() -> io::Result<()> {
         .collect::<io::Result<_>>()?;
     names.sort();
 
-    let mut table = String::from("[\n");
+    let mut rows = Vec::new();
     for name in &names {
         let (stem, extension) = name
             .rsplit_once('.')
@@ -36,15 +35,13 @@ fn main() -> io::Result<()> {
         };
         let hash = hash(body.as_bytes());
         fs::write(out.join(name), &body)?;
-        let _ = writeln!(
-            table,
+        rows.push(format!(
             "Embedded {{ source: {name:?}, url: \"/_stanchion/assets/{stem}.{hash}.{extension}\", \
              etag: \"\\\"{hash}\\\"\", content_type: {content_type:?}, \
-             bytes: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}\")) }},"
-        );
+             bytes: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{name}\")) }}"
+        ));
     }
-    table.push(']');
-    fs::write(out.join("assets.rs"), table)
+    fs::write(out.join("assets.rs"), format!("[{}]", rows.join(",\n")))
 }
 
 fn content_type(extension: &str) -> Option<&'static str> {
@@ -58,10 +55,9 @@ fn content_type(extension: &str) -> Option<&'static str> {
 
 /// Sixteen hex digits of SHA-256: names collide only if somebody tries, and they are our files.
 fn hash(body: &[u8]) -> String {
-    Sha256::digest(body).iter().take(8).fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    let mut head = [0; 8];
+    head.copy_from_slice(&Sha256::digest(body)[..8]);
+    format!("{:016x}", u64::from_be_bytes(head))
 }
 
 /// Neither kind of source has strings that run over a line end, so lines may be trimmed.

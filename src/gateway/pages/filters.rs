@@ -2,6 +2,8 @@
 #![expect(
     clippy::trivially_copy_pass_by_ref,
     clippy::unnecessary_wraps,
+    clippy::inline_always,
+    clippy::unused_self,
     unreachable_pub,
     reason = "the signature askama asks of a filter"
 )]
