@@ -251,6 +251,8 @@ pub enum LatePayment {
     /// Refused, to be refunded.
     #[default]
     Refuse,
+    /// Confirmed, if the units are still the hold's or can be taken again within the cap.
+    Honour,
 }
 
 /// `[[sale]]`. `rate` and `paused` are hot; the rest is restart-only for now.

@@ -81,6 +81,16 @@ impl Control {
         }
     }
 
+    /// Two stores' records of one sale become one: the higher version, of equal versions the paused
+    /// one, and always the highest epoch, so that no stop is ever undone by a merge.
+    #[must_use]
+    pub fn merged(&self, other: &Self) -> Self {
+        let newer = (other.version, other.paused) > (self.version, self.paused);
+        let mut merged = if newer { other.clone() } else { self.clone() };
+        merged.epoch = self.epoch.max(other.epoch);
+        merged
+    }
+
     /// Whether protected paths are gated at this instant: from the lobby to the close.
     pub fn gates(&self, now_ms: u64) -> bool {
         (self.lobby_opens_ms..self.closes_ms).contains(&now_ms)
@@ -119,5 +129,16 @@ pub(crate) mod tests {
         assert_eq!(control.phase(2_000, false, false), Phase::Drawing);
         assert_eq!(control.phase(2_500, true, true), Phase::Open);
         assert_eq!(control.phase(3_000, true, true), Phase::Closed);
+    }
+
+    #[test]
+    fn merging_keeps_the_newer_record_a_pause_and_the_highest_epoch() {
+        let old = Control { epoch: 7, ..control() };
+        let newer = Control { version: 2, ..control() };
+        assert_eq!(old.merged(&newer), Control { epoch: 7, ..newer.clone() });
+        assert_eq!(newer.merged(&old), old.merged(&newer));
+
+        let paused = Control { paused: true, ..control() };
+        assert!(control().merged(&paused).paused && paused.merged(&control()).paused);
     }
 }

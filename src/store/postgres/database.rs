@@ -50,6 +50,12 @@ pub enum DatabaseError {
     /// No connection could be had.
     #[error("no connection to the ledger: {0}")]
     Pool(#[from] deadpool_postgres::PoolError),
+    /// A row that this program would not have written.
+    #[error("the ledger holds something unreadable: {0}")]
+    Garbled(String),
+    /// Others were faster, several times in a row.
+    #[error("the ledger is too contended just now")]
+    Contended,
     /// A statement failed.
     #[error("the ledger's answer: {}", told(.0))]
     Statement(#[from] tokio_postgres::Error),
@@ -82,7 +88,11 @@ impl DatabaseError {
                 .contains(code),
             },
             Self::Pool(_) => true,
-            Self::Url(_) | Self::Unsafe(_) | Self::Migration(_) => false,
+            Self::Url(_)
+            | Self::Unsafe(_)
+            | Self::Migration(_)
+            | Self::Garbled(_)
+            | Self::Contended => false,
         }
     }
 }

@@ -1,6 +1,23 @@
 //! The ledger's store: pool, migrations, and the statements beside the code that runs them.
 
+mod audit;
+mod control;
 mod database;
+mod events;
+mod ledger;
+mod life;
+mod markers;
 mod migrate;
+mod read;
+mod stock;
+mod take;
 
+pub use audit::Finding;
 pub use database::{Client, Database, DatabaseError, Options};
+pub use events::{Event, EventCursor, EventPage};
+pub use ledger::{Ledger, Push};
+pub use life::{Cancelled, Confirmed, Extended, Released, Swept, Which};
+pub use markers::{GateTruth, Marker};
+pub use read::{Change, Page, Search, View};
+pub use stock::{Loaded, SkuLoad, Stock, StockChange};
+pub use take::{NoUnits, Take, Taken};

@@ -5,7 +5,8 @@ CREATE TABLE sku (
     sku             text COLLATE "C" PRIMARY KEY,
     sale            text COLLATE "C" NOT NULL,
     loaded          bigint NOT NULL CHECK (loaded >= 0),
-    units_per_buyer bigint NOT NULL CHECK (units_per_buyer > 0),
+    -- 0 = no cap.
+    units_per_buyer bigint NOT NULL CHECK (units_per_buyer >= 0),
     hold            interval NOT NULL CHECK (hold > interval '0'),
     generation      bigint NOT NULL DEFAULT 1,
     frozen          boolean NOT NULL DEFAULT false

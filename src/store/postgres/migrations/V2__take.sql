@@ -10,6 +10,10 @@ LANGUAGE sql VOLATILE AS $$
     WHERE r.sale = p_sale AND r.buyer = p_buyer AND r.status IN ('held', 'confirmed')
 $$;
 
+-- What a buyer's live units of a SKU may be; 0 in the table means that nothing limits them.
+CREATE FUNCTION most_units(p_units_per_buyer bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT coalesce(nullif(p_units_per_buyer, 0), 9223372036854775807) $$;
+
 -- Many requests for one SKU, arrays in arrival order; one answer a request, in that order.
 -- verdict: held | replay | key-reused | raced (send again once) | unknown-sku | frozen | closed
 --          | over-cap | sold-out | insufficient
@@ -30,12 +34,14 @@ DECLARE
     v_slot  integer[];
     v_used  bigint[];
     v_taken bigint;
+    v_most  bigint;
     v_stop  text;
 BEGIN
     SELECT s.available INTO v_left FROM stock s
     WHERE s.sku = p_sku AND s.shard = p_shard FOR NO KEY UPDATE;        -- the only wait
     v_now := clock_timestamp();                                         -- a hold starts after it
     SELECT * INTO v_sku FROM sku k WHERE k.sku = p_sku;
+    v_most := most_units(v_sku.units_per_buyer);
     v_stop := CASE
         WHEN v_left IS NULL OR v_sku.sale IS DISTINCT FROM p_sale THEN 'unknown-sku'
         WHEN v_sku.frozen THEN 'frozen'
@@ -60,7 +66,7 @@ BEGIN
 
     FOR i IN 1 .. cardinality(p_id) LOOP                                -- skip what does not fit
         CONTINUE WHEN v_say[i] IS NOT NULL;
-        IF v_used[v_slot[i]] + p_qty[i] > v_sku.units_per_buyer THEN
+        IF v_used[v_slot[i]] + p_qty[i] > v_most THEN
             v_say[i] := 'over-cap';
         ELSIF v_left = 0 THEN
             v_say[i] := 'sold-out';
@@ -157,8 +163,8 @@ BEGIN
             WHEN v_line.available IS NULL OR v_line.sale <> p_sale THEN 'unknown-sku'
             WHEN v_line.frozen THEN 'frozen'
             WHEN v_now >= to_timestamp(p_closes_ms / 1000.0) THEN 'closed'
-            WHEN live_units(p_sale, p_buyer, v_line.sku) + v_line.qty > v_line.units_per_buyer
-                THEN 'over-cap'
+            WHEN live_units(p_sale, p_buyer, v_line.sku) + v_line.qty
+                > most_units(v_line.units_per_buyer) THEN 'over-cap'
             WHEN v_line.available = 0 THEN 'sold-out'
             WHEN v_line.available < v_line.qty THEN 'insufficient'
         END;

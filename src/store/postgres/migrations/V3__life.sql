@@ -46,7 +46,8 @@ BEGIN
     JOIN sku k ON k.sku = l.sku
     WHERE l.reservation = p_row.id
       AND (s.available < l.qty OR k.frozen
-           OR live_units(p_row.sale, p_row.buyer, l.sku) + l.qty > k.units_per_buyer);
+           OR live_units(p_row.sale, p_row.buyer, l.sku) + l.qty
+               > most_units(k.units_per_buyer));
     IF FOUND THEN
         RETURN false;
     END IF;

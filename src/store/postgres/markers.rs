@@ -1,0 +1,133 @@
+//! What the gate is loaded from and compared with.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::database::{Client, DatabaseError};
+use super::ledger::{Ledger, column, count, parsed, rows};
+use crate::domain::id::{BuyerId, OrderKey, SaleId, Sku};
+use crate::domain::reservation::OrderRef;
+
+const TRUTH: &str = "
+    SELECT k.sale, k.generation, sum(s.available)::bigint AS available,
+           sum(s.version)::bigint AS version,
+           array_agg(s.shard ORDER BY s.shard) AS shards,
+           array_agg(s.returned ORDER BY s.shard) AS returned
+    FROM sku k JOIN stock s ON s.sku = k.sku
+    WHERE k.sku = $1 GROUP BY k.sku";
+
+const LOCK: &str =
+    "SELECT 1 FROM stock WHERE sku = $1 ORDER BY sku, shard FOR NO KEY UPDATE";
+
+const MARKERS: &str = "
+    SELECT r.id, r.sale, r.buyer, r.order_key
+    FROM reservation r
+    WHERE r.sale = $1 AND r.id > $2
+      AND (EXISTS (SELECT 1 FROM reservation_line l WHERE l.reservation = r.id AND l.sku = $3)
+           OR NOT EXISTS (SELECT 1 FROM reservation_line l WHERE l.reservation = r.id))
+    ORDER BY r.id LIMIT $4";
+
+const MISSING: &str = "
+    SELECT q.id FROM unnest($1::uuid[]) q(id)
+    WHERE NOT EXISTS (SELECT 1 FROM reservation r WHERE r.id = q.id)";
+
+/// How long the stock rows may be kept locked for a comparison.
+const LOCKED_MAX: Duration = Duration::from_millis(250);
+
+/// What the ledger says about a SKU, for its gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateTruth {
+    /// Its sale.
+    pub sale: SaleId,
+    /// Raised by freeze and thaw.
+    pub generation: u64,
+    /// Units available over all stock rows.
+    pub available: u64,
+    /// Stands still while nothing is taken or put back.
+    pub version: u64,
+    /// The running total of units put back, a stock row each.
+    pub returned: Vec<(i32, i64)>,
+}
+
+/// An order key that the ledger knows, as the gate marks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marker {
+    /// Whose order.
+    pub order: OrderRef,
+    /// Its reservation.
+    pub id: Uuid,
+}
+
+impl Ledger {
+    /// What the gate of a SKU should know; nothing for an unknown SKU.
+    pub async fn gate_truth(&self, sku: &Sku) -> Result<Option<GateTruth>, DatabaseError> {
+        self.again(async |client, _| truth(client, sku).await).await
+    }
+
+    /// A page of the keys that concern a SKU, in the order of their ids. Tombstones name no SKU,
+    /// so they concern all of their sale.
+    pub async fn markers(
+        &self,
+        sale: &SaleId,
+        sku: &Sku,
+        after: Uuid,
+        limit: i64,
+    ) -> Result<Vec<Marker>, DatabaseError> {
+        let found = self.query(MARKERS, &[&sale.as_str(), &after, &sku.as_str(), &limit]).await?;
+        found.iter().map(marker).collect()
+    }
+
+    /// Those of the ids that are no reservation.
+    pub async fn missing(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, DatabaseError> {
+        self.query(MISSING, &[&ids]).await?.iter().map(|row| column(row, "id")).collect()
+    }
+
+    /// Runs `work` while no unit of a SKU can be taken or put back; briefly, or not at all.
+    pub async fn standing_still<T, F>(
+        &self,
+        sku: &Sku,
+        work: F,
+    ) -> Result<Option<T>, DatabaseError>
+    where
+        F: AsyncFnOnce(GateTruth) -> T,
+    {
+        let mut client = self.database.client().await?;
+        let transaction = client.transaction().await?;
+        transaction.execute(LOCK, &[&sku.as_str()]).await?;
+        // A fresh snapshot: what the lock was waited for is in it.
+        let found = transaction.query_opt(TRUTH, &[&sku.as_str()]).await?;
+        let Some(truth) = found.as_ref().map(read).transpose()? else { return Ok(None) };
+        let done = tokio::time::timeout(LOCKED_MAX, work(truth)).await;
+        transaction.rollback().await?;
+        done.map(Some).map_err(|_| DatabaseError::Contended)
+    }
+}
+
+async fn truth(client: &Client, sku: &Sku) -> Result<Option<GateTruth>, DatabaseError> {
+    rows(client, TRUTH, &[&sku.as_str()]).await?.first().map(read).transpose()
+}
+
+fn read(row: &Row) -> Result<GateTruth, DatabaseError> {
+    let shards: Vec<i32> = column(row, "shards")?;
+    let returned: Vec<i64> = column(row, "returned")?;
+    Ok(GateTruth {
+        sale: parsed("sale", SaleId::parse(column(row, "sale")?))?,
+        generation: count(row, "generation")?,
+        available: count(row, "available")?,
+        version: count(row, "version")?,
+        returned: shards.into_iter().zip(returned).collect(),
+    })
+}
+
+fn marker(row: &Row) -> Result<Marker, DatabaseError> {
+    Ok(Marker {
+        order: OrderRef {
+            sale: parsed("sale", SaleId::parse(column(row, "sale")?))?,
+            buyer: parsed("buyer", BuyerId::parse(column(row, "buyer")?))?,
+            order_key: parsed("order_key", OrderKey::parse(column(row, "order_key")?))?,
+        },
+        id: column(row, "id")?,
+    })
+}

@@ -1,0 +1,171 @@
+//! Taking units: one round trip, one transaction, answered after its commit.
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::database::{Client, DatabaseError};
+use super::ledger::{Ledger, column, count, parsed, reservation, rows};
+use crate::domain::id::Sku;
+use crate::domain::reservation::{Cart, OrderRef, Reservation};
+
+/// How often a take that lost its key to another transaction is sent again at once; the second
+/// time it finds the winner.
+const RACES_MAX: usize = 3;
+
+const TAKE: &str = "SELECT * FROM take($1, 0, $2, $3, $4, $5, $6, $7, $8, $9)";
+const TAKE_CART: &str = "SELECT * FROM take_cart($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+
+/// One order.
+#[derive(Debug, Clone)]
+pub struct Take {
+    /// The id that the reservation gets if this very request makes it.
+    pub id: Uuid,
+    /// Whose order.
+    pub order: OrderRef,
+    /// What it asks for.
+    pub cart: Cart,
+    /// No new holds from this instant on, Unix milliseconds; by Postgres' clock.
+    pub closes_ms: u64,
+}
+
+/// Why units were not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoUnits {
+    /// No such SKU in this sale.
+    UnknownSku,
+    /// Frozen by the operators.
+    Frozen,
+    /// The sale is over.
+    Closed,
+    /// More than one buyer may have.
+    OverCap,
+    /// None available.
+    SoldOut,
+    /// Fewer available than asked for.
+    Insufficient,
+}
+
+/// What became of an order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Taken {
+    /// The units are held.
+    Held(Reservation),
+    /// The key was known: nothing taken, this is what it stands for now.
+    Replay {
+        /// The reservation as it is now.
+        reservation: Reservation,
+        /// Held, but past its end: the next sweep takes it.
+        lapsed: bool,
+    },
+    /// The key was used for another body.
+    KeyReused,
+    /// Nothing taken, and the key is free again.
+    No {
+        /// Why.
+        why: NoUnits,
+        /// For which SKU.
+        sku: Sku,
+        /// What is available of it.
+        remaining: u64,
+    },
+}
+
+impl Ledger {
+    /// Takes the units of one order, or none of them.
+    pub async fn take(&self, take: &Take) -> Result<Taken, DatabaseError> {
+        for _ in 0..RACES_MAX {
+            let taken = self.again(async |client, tries| once(client, take, tries).await).await?;
+            if let Some(taken) = taken {
+                return Ok(taken);
+            }
+        }
+        Err(DatabaseError::Contended)
+    }
+}
+
+/// None: another transaction was faster with this key.
+async fn once(client: &Client, take: &Take, tries: u32) -> Result<Option<Taken>, DatabaseError> {
+    let order = &take.order;
+    let (sale, hash) = (order.sale.as_str(), take.cart.body_hash());
+    let (buyer, key) = (order.buyer.as_str(), order.order_key.as_str());
+    let closes = i64::try_from(take.closes_ms).unwrap_or(i64::MAX);
+    let lines = take.cart.lines();
+    let (skus, quantities): (Vec<_>, Vec<_>) =
+        lines.iter().map(|line| (line.sku.as_str(), i64::from(line.qty.get()))).unzip();
+    let answer = match lines {
+        [line] => {
+            let (ids, hashes) = ([take.id], [hash.as_slice()]);
+            rows(
+                client,
+                TAKE,
+                &[
+                    &line.sku.as_str(),
+                    &sale,
+                    &closes,
+                    &ids.as_slice(),
+                    &[buyer].as_slice(),
+                    &[key].as_slice(),
+                    &quantities,
+                    &hashes.as_slice(),
+                    &[false].as_slice(),
+                ],
+            )
+            .await?
+        }
+        _ => {
+            rows(
+                client,
+                TAKE_CART,
+                &[
+                    &sale,
+                    &closes,
+                    &take.id,
+                    &buyer,
+                    &key,
+                    &hash.as_slice(),
+                    &false,
+                    &skus,
+                    &quantities,
+                ],
+            )
+            .await?
+        }
+    };
+    let row = answer.first().ok_or_else(|| DatabaseError::Garbled("no answer".into()))?;
+    read(row, take, tries)
+}
+
+fn read(row: &Row, take: &Take, tries: u32) -> Result<Option<Taken>, DatabaseError> {
+    let OrderRef { sale, buyer, order_key } = take.order.clone();
+    let here = || reservation(row, (sale, buyer, order_key), take.cart.lines().to_vec());
+    let why = match column::<&str>(row, "verdict")? {
+        "raced" => return Ok(None),
+        "held" => return Ok(Some(Taken::Held(here()?))),
+        "key-reused" => return Ok(Some(Taken::KeyReused)),
+        "replay" => {
+            let (reservation, lapsed) = (here()?, column(row, "lapsed")?);
+            // The first try was committed after all; only its answer was lost.
+            let own = tries > 0 && reservation.id == take.id;
+            return Ok(Some(match own {
+                true => Taken::Held(reservation),
+                false => Taken::Replay { reservation, lapsed },
+            }));
+        }
+        "unknown-sku" => NoUnits::UnknownSku,
+        "frozen" => NoUnits::Frozen,
+        "closed" => NoUnits::Closed,
+        "over-cap" => NoUnits::OverCap,
+        "sold-out" => NoUnits::SoldOut,
+        "insufficient" => NoUnits::Insufficient,
+        other => return Err(DatabaseError::Garbled(format!("verdict {other}"))),
+    };
+    let sku = match take.cart.lines() {
+        [line] => line.sku.clone(),
+        _ => parsed("failed", Sku::parse(column(row, "failed")?))?,
+    };
+    let remaining = match why {
+        NoUnits::UnknownSku => 0,
+        _ => count(row, "remaining")?,
+    };
+    Ok(Some(Taken::No { why, sku, remaining }))
+}
