@@ -70,3 +70,178 @@ pub fn read(text: &str, now: jiff::Timestamp) -> Result<(Settings, Vec<Problem>)
     warnings.sort_by_key(|problem| (problem.line, problem.column));
     if problems.is_empty() { Ok((shaped.settings, warnings)) } else { Err(problems) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: &str = "2026-12-01T12:00:00Z";
+    const DEFAULT: &str = include_str!("../../config/stanchion.toml");
+    const SALE: &str = include_str!("../../config/sale.example.toml");
+    const DEMO: &str = include_str!("../../config/demo.toml");
+
+    fn now() -> jiff::Timestamp {
+        NOON.parse().unwrap()
+    }
+
+    /// `LINE key: message` of each.
+    fn said(text: &str) -> Vec<String> {
+        let problems = read(text, now()).expect_err("the settings were accepted");
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    fn sale(keys: &str) -> String {
+        let times = "lobby_opens = \"2027-01-01T00:00:00Z\"\nopens = \"2027-01-01T00:10:00Z\"\n\
+                     closes = \"2027-01-01T01:00:00Z\"\n";
+        let sku = "sku = [{ sku = \"A\", units = 5 }]\n";
+        format!("[[sale]]\nid = \"a\"\npaths = [\"/checkout\"]\nrate = \"1/s\"\n{times}{sku}{keys}")
+    }
+
+    #[test]
+    fn the_commented_default_says_what_the_defaults_are() {
+        let (settings, warnings) = read(DEFAULT, now()).unwrap();
+        assert_eq!(settings, Settings::default());
+        assert!(warnings[0].message.contains("there is no [[sale]]"));
+    }
+
+    #[test]
+    fn the_example_sale_names_every_key_of_a_sale() {
+        let (settings, _) = read(SALE, now()).unwrap();
+        let every = toml::Value::try_from(&settings.sales[0]).unwrap();
+        let written: toml::Table = toml::from_str(SALE).unwrap();
+        let keys =
+            |value: &toml::Value| -> Vec<_> { value.as_table().unwrap().keys().cloned().collect() };
+        assert_eq!(keys(&written["sale"][0]), keys(&every));
+        read(DEMO, now()).unwrap();
+    }
+
+    #[test]
+    fn the_warnings_say_what_a_merchant_should_know() {
+        let (_, warnings) = read(SALE, now()).unwrap();
+        let keys: Vec<_> = warnings.iter().map(|warning| warning.key.as_str()).collect();
+        assert_eq!(keys, ["sale[0].sku[0].units", "sale[0].sku[0].units_per_buyer"]);
+        assert!(warnings[0].message.contains("84 unit-hours"), "{}", warnings[0]);
+    }
+
+    #[test]
+    fn all_problems_come_at_once_each_at_its_line() {
+        let text = "\
+[shop]
+orgins = [\"http://127.0.0.1:3000\"]
+connect_timeout = 3
+[limits.poll]
+rate = \"fast\"
+[[sale]]
+id = \"Spring\"
+lobby_opens = \"2027-03-01T11:30:00Z\"
+opens = \"tomorrow\"
+paths = []
+rate = \"200/s\"
+require_account = \"yes\"
+queue_status = 404
+[[sale.sku]]
+sku = \"A\"
+units = -1
+";
+        let expected = [
+            "2: shop.orgins: is not a key; did you mean origins?",
+            "3: shop.connect_timeout: must be a text in quotes, as \"10s\", found integer `3`",
+            "4: limits.poll.burst: is missing; add burst = 20",
+            "5: limits.poll.rate: must be a number per unit of time, as \"200/s\", \"600/min\" or \"0.2/s\", above 0 and at most 1000000/s",
+            "6: sale[0].closes: is missing; add closes = \"2027-03-01T14:00:00Z\"",
+            "7: sale[0].id: must be 1 to 40 of a-z, 0-9 and '-', starting and ending with a letter or digit, like \"spring-drop\"",
+            "9: sale[0].opens: must be a time with its offset, as \"2027-03-01T12:00:00Z\"",
+            "10: sale[0].paths: protects nothing; name the checkout, as [\"/checkout\", \"/checkout/**\"]",
+            "12: sale[0].require_account: must be true or false, found string \"yes\"",
+            "13: sale[0].queue_status: must be 200, 202, 429 or 503",
+            "16: sale[0].sku[0].units: must be a whole number, found integer `-1`",
+        ];
+        assert_eq!(said(text).join("\n"), expected.join("\n"));
+    }
+
+    #[test]
+    fn rules_between_keys_are_kept() {
+        let second = sale("").replace("id = \"a\"", "id = \"b\"");
+        for (text, key, cure) in [
+            (sale("").replace("00:10:00", "02:00:00"), "sale[0].closes", "after opens"),
+            (
+                sale("").replace("2027-01-01T00:00:00Z", "2028-01-01T00:00:00Z"),
+                "sale[0].opens",
+                "before lobby_opens",
+            ),
+            (sale("") + &sale(""), "sale[1].id", "id of another"),
+            (sale("") + &second, "sale[1].sku[0].sku", "belongs to one sale"),
+            (sale("") + &second, "sale[1].paths[0]", "protected by sale \"a\""),
+            (sale("require_account = true"), "sale[0].require_account", "nobody could join"),
+            (sale("burst = 0"), "sale[0].burst", "at least 1"),
+            (sale("hold = \"999ms\""), "sale[0].hold", "at least \"1s\""),
+            (sale("never_gate = [\"/notify\"]"), "sale[0].never_gate[0]", "METHOD"),
+            (sale("").replace("units = 5", "units = 0"), "sale[0].sku[0].units", "from 1 to"),
+            (
+                sale("").replace("units = 5", "units = 9007199254740992"),
+                "sale[0].sku[0].units",
+                "from 1 to",
+            ),
+            (sale("").replace("\"/checkout\"", "\"checkout\""), "sale[0].paths[0]", "start with"),
+            (
+                "[[public.listener]]\naddr=\"0.0.0.0:443\"\ntls=true".into(),
+                "public.listener[0].tls",
+                "needs a certificate",
+            ),
+            ("public.listener = []".into(), "public.listener", "at least one"),
+            ("public.hostnames = []".into(), "public.hostnames", "421"),
+            (
+                "public.hostnames = [\"https://a.example\"]".into(),
+                "public.hostnames[0]",
+                "host name",
+            ),
+            (
+                "public.trusted_proxies = [\"0.0.0.0/0\"]".into(),
+                "public.trusted_proxies[0]",
+                "believe anybody",
+            ),
+            (
+                "public.trusted_proxies = [\"::/0\"]".into(),
+                "public.trusted_proxies[0]",
+                "believe anybody",
+            ),
+            ("public.cors_origins = [\"*\"]".into(), "public.cors_origins[0]", "scheme and host"),
+            ("shop.origins = [\"127.0.0.1:3000\"]".into(), "shop.origins[0]", "http://HOST:PORT"),
+            ("core.url = \"http://core:7070/\"".into(), "core.url", "without a path"),
+            ("account.source = \"forward_auth\"".into(), "account.source", "needs forward_auth"),
+            (
+                "redis.urls_env = \"redis://127.0.0.1\"".into(),
+                "redis.urls_env",
+                "name of an environment",
+            ),
+            (
+                "limits.poll = { rate = \"1/s\", burst = 0 }".into(),
+                "limits.poll.burst",
+                "at least 1",
+            ),
+            ("shop = []".into(), "shop", "must be a table"),
+            ("sale = 3".into(), "sale", "[[sale]]"),
+        ] {
+            let problems = read(&text, now()).expect_err(&text);
+            let found = problems.iter().find(|problem| problem.key == key);
+            let found =
+                found.unwrap_or_else(|| panic!("{text}\nhas no problem at {key}: {problems:?}"));
+            assert!(found.message.contains(cure), "{found}");
+            assert!(found.line > 0);
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_that_rests_on_what_could_not_be_read() {
+        let unreadable = sale("").replace("opens = \"2027-01-01T00:10:00Z\"", "opens = \"9999\"");
+        assert_eq!(said(&unreadable).len(), 1, "{:?}", said(&unreadable));
+        let broken = sale("").replace("rate = \"1/s\"", "rate = ");
+        assert_eq!(said(&broken).len(), 1, "{:?}", said(&broken));
+    }
+
+    #[test]
+    fn times_may_be_written_without_quotes() {
+        let bare = sale("").replace("\"2027-01-01T00:10:00Z\"", "2027-01-01T00:10:00Z");
+        assert_eq!(read(&bare, now()).unwrap().0, read(&sale(""), now()).unwrap().0);
+    }
+}

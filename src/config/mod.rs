@@ -5,6 +5,8 @@ mod document;
 pub mod load;
 pub mod pattern;
 pub mod problem;
+#[cfg(test)]
+mod property;
 mod rules;
 mod sales;
 pub mod secret;

@@ -209,6 +209,7 @@ fn example(key: &str) -> &'static str {
         "url" => "url = \"http://127.0.0.1:3000\"",
         "hold" | "claim_window" | "token_ttl" | "hold_extension" => "\"10m\"",
         "sweep_every" | "reconcile_every" | "cache" => "\"30s\"",
+        "connect_timeout" | "response_timeout" | "body_idle_timeout" | "pool_idle" => "\"10s\"",
         "cert_file" => "cert_file = \"tls/cert.pem\"",
         "key_file" => "key_file = \"tls/key.pem\"",
         _ => "\"…\"",
