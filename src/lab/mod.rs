@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod client;
+pub mod crowd;
 pub mod rig;
 pub mod shop;
 pub mod stores;

@@ -1,0 +1,18 @@
+//! The crowd: simulated shoppers over real HTTP. It drives and observes; `report` judges.
+
+mod jar;
+mod observations;
+mod plan;
+mod run;
+mod shopper;
+mod trespasser;
+mod wire;
+mod witness;
+
+pub use observations::{
+    AdmissionSeen, AheadSeen, Ending, Latencies, Observations, OrderAnswer, OrderSeen, ShopperSeen,
+    Sighting, Trespass,
+};
+pub use plan::{CoreAccess, Mix, Plan, Role};
+pub use run::run;
+pub use witness::{SkuSample, StockSample, Witness};

@@ -1,0 +1,143 @@
+//! Runs a whole crowd and collects what it saw.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::observations::{Latencies, Observations, ShopperSeen, Trespass};
+use super::plan::{Plan, arrival_ms};
+use super::shopper::Shopper;
+use super::trespasser::trespass;
+use super::wire::{Field, Wire};
+use super::witness;
+use crate::domain::draw::Proof;
+use crate::domain::status::Status;
+use crate::lab::client::Client;
+
+/// Lets the whole crowd live, and tells what it saw. Fails only if the sale cannot be found.
+pub async fn run(plan: Plan) -> Result<Observations> {
+    if plan.gateways.is_empty() {
+        bail!("a crowd needs the address of at least one gateway");
+    }
+    let client = Client::new(plan.sockets_max);
+    let first = look(&client, &plan).await?;
+    let draw_before = ours(&client, &plan, "draw").await.ok();
+    let sku = match &plan.sku {
+        Some(sku) => sku.clone(),
+        None => first_sku(&client, &plan).await?,
+    };
+    let field = Arc::new(Field {
+        client: client.clone(),
+        gateways: plan.gateways.clone(),
+        sale: plan.sale.clone(),
+        sku: sku.clone(),
+        qty: plan.qty,
+        latencies: Mutex::new(Latencies::default()),
+        reserving: AtomicU64::new(0),
+        reserving_peak: AtomicU64::new(0),
+    });
+
+    let (done, is_done) = watch::channel(false);
+    let watching = tokio::spawn(witness::watch(plan.clone(), Client::new(2), is_done));
+    let (shoppers, trespasses) = live(&plan, &field, opens_in_ms(&first)).await?;
+    done.send(true).context("the witness is gone")?;
+    let witness = watching.await.context("the witness failed")?;
+    let rate_told = look(&client, &plan).await.ok().map(|status| status.rate);
+
+    let latencies = field.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let reserving_peak = field.reserving_peak.load(Ordering::Relaxed);
+    Ok(Observations {
+        sale: plan.sale,
+        sku,
+        shoppers,
+        trespasses,
+        latencies,
+        witness,
+        draw_before,
+        rate_told,
+        reserving_peak,
+    })
+}
+
+/// Sends everybody on their way and waits for the last.
+async fn live(
+    plan: &Plan,
+    field: &Arc<Field>,
+    opens_in_ms: u64,
+) -> Result<(Vec<ShopperSeen>, Vec<Trespass>)> {
+    let mut rng = StdRng::seed_from_u64(plan.seed);
+    let (start, deadline) = (Instant::now(), Instant::now() + plan.patience);
+    let mut shoppers = JoinSet::new();
+    for (number, role) in (1..).zip(plan.roles(&mut rng)) {
+        let arrives = start + Duration::from_millis(arrival_ms(role, opens_in_ms, &mut rng));
+        let shopper = Shopper::new(Wire::new(field.clone(), number), role);
+        shoppers.spawn(async move { (number, shopper.live(arrives, deadline).await) });
+    }
+    let mut trespassers = JoinSet::new();
+    for number in 0..plan.trespassers() {
+        let wire = Wire::new(field.clone(), plan.shoppers + 1 + number);
+        let at = start + Duration::from_millis(opens_in_ms + rng.random_range(0..5_000));
+        trespassers.spawn(async move { trespass(&wire, at, deadline).await });
+    }
+    let mut seen = Vec::with_capacity(plan.shoppers);
+    while let Some(lived) = shoppers.join_next().await {
+        seen.push(lived.context("a shopper failed")?);
+    }
+    seen.sort_unstable_by_key(|(number, _)| *number);
+    let mut trespasses = Vec::new();
+    while let Some(tried) = trespassers.join_next().await {
+        trespasses.extend(tried.context("a trespasser failed")?);
+    }
+    Ok((seen.into_iter().map(|(_, seen)| seen).collect(), trespasses))
+}
+
+async fn look(client: &Client, plan: &Plan) -> Result<Status> {
+    ours(client, plan, "status").await.context("the sale cannot be looked at")
+}
+
+/// One of the sale's own public answers, read by nobody in particular.
+async fn ours<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    plan: &Plan,
+    what: &str,
+) -> Result<T> {
+    let url = format!("{}/_stanchion/{}/{what}", plan.gateways[0], plan.sale);
+    let answer = client.get(&url, &[("accept", "application/json")]).await?;
+    answer.json().with_context(|| format!("GET {url}"))
+}
+
+#[derive(Deserialize)]
+struct Offer {
+    skus: Vec<OfferedSku>,
+}
+
+#[derive(Deserialize)]
+struct OfferedSku {
+    sku: String,
+}
+
+async fn first_sku(client: &Client, plan: &Plan) -> Result<String> {
+    let offer: Offer = ours(client, plan, "stock").await?;
+    let first = offer.skus.into_iter().next().context("the sale tells of no SKU; name one")?;
+    Ok(first.sku)
+}
+
+/// How long it is until the opening, by the sale's own clock.
+fn opens_in_ms(status: &Status) -> u64 {
+    let at = |text: &str| text.parse::<jiff::Timestamp>().map_or(0, |t| t.as_millisecond());
+    u64::try_from(at(&status.opens_at) - at(&status.server_time)).unwrap_or(0)
+}
+
+/// The proof of the draw, complete once the sale is open.
+pub(crate) async fn proof(client: &Client, gateway: &str, sale: &str) -> Result<Proof> {
+    let url = format!("{gateway}/_stanchion/{sale}/draw");
+    client.get(&url, &[("accept", "application/json")]).await?.json()
+}
