@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod client;
 pub mod crowd;
+pub mod report;
 pub mod rig;
 pub mod shop;
 pub mod stores;

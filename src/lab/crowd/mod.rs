@@ -14,5 +14,7 @@ pub use observations::{
     Sighting, Trespass,
 };
 pub use plan::{CoreAccess, Mix, Plan, Role};
+pub(crate) use run::proof;
 pub use run::run;
+pub(crate) use witness::takes;
 pub use witness::{SkuSample, StockSample, Witness};

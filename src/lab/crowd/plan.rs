@@ -62,8 +62,12 @@ impl Default for Mix {
     }
 }
 
+/// Gives somebody one of the traits below.
+type Trait = fn(&mut Role);
+
 /// What one shopper does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "the four are independent of each other")]
 pub struct Role {
     /// Joins and never returns.
     pub no_show: bool,
@@ -80,7 +84,7 @@ impl Plan {
     pub(super) fn roles(&self, rng: &mut StdRng) -> Vec<Role> {
         let mut roles = vec![Role::default(); self.shoppers];
         let mix = self.mix;
-        let kinds: [(f64, fn(&mut Role)); 4] = [
+        let kinds: [(f64, Trait); 4] = [
             (mix.no_shows, |role| role.no_show = true),
             (mix.abandon, |role| role.abandons = true),
             (mix.double_click, |role| role.double_clicks = true),
@@ -145,7 +149,7 @@ mod tests {
             core_ops: None,
             sockets_max: 8,
             seed: 1,
-            patience: Duration::from_secs(60),
+            patience: Duration::from_mins(1),
         }
     }
 

@@ -81,11 +81,11 @@ async fn live(
         let shopper = Shopper::new(Wire::new(field.clone(), number), role);
         shoppers.spawn(async move { (number, shopper.live(arrives, deadline).await) });
     }
-    let mut trespassers = JoinSet::new();
+    let mut intruders = JoinSet::new();
     for number in 0..plan.trespassers() {
         let wire = Wire::new(field.clone(), plan.shoppers + 1 + number);
         let at = start + Duration::from_millis(opens_in_ms + rng.random_range(0..5_000));
-        trespassers.spawn(async move { trespass(&wire, at, deadline).await });
+        intruders.spawn(async move { trespass(&wire, at, deadline).await });
     }
     let mut seen = Vec::with_capacity(plan.shoppers);
     while let Some(lived) = shoppers.join_next().await {
@@ -93,7 +93,7 @@ async fn live(
     }
     seen.sort_unstable_by_key(|(number, _)| *number);
     let mut trespasses = Vec::new();
-    while let Some(tried) = trespassers.join_next().await {
+    while let Some(tried) = intruders.join_next().await {
         trespasses.extend(tried.context("a trespasser failed")?);
     }
     Ok((seen.into_iter().map(|(_, seen)| seen).collect(), trespasses))
@@ -132,7 +132,8 @@ async fn first_sku(client: &Client, plan: &Plan) -> Result<String> {
 
 /// How long it is until the opening, by the sale's own clock.
 fn opens_in_ms(status: &Status) -> u64 {
-    let at = |text: &str| text.parse::<jiff::Timestamp>().map_or(0, |t| t.as_millisecond());
+    let at =
+        |text: &str| text.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_millisecond);
     u64::try_from(at(&status.opens_at) - at(&status.server_time)).unwrap_or(0)
 }
 

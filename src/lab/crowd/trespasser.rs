@@ -11,6 +11,9 @@ use super::wire::{Step, Wire};
 const FORGED: &str =
     "eyJhbGciOiJub25lIiwidHlwIjoic3RhbmNoaW9uLWFkbWlzc2lvbitqd3QifQ.eyJhdWQiOiJ4In0.";
 
+/// Method, path, headers, body.
+type Door<'a> = (Method, &'a str, Vec<(&'a str, &'a str)>, &'a str);
+
 /// Tries each door once. None of these requests may reach the shop or take a unit.
 pub(super) async fn trespass(wire: &Wire, at: Instant, until: Instant) -> Vec<Trespass> {
     sleep_until(at.min(until)).await;
@@ -20,7 +23,7 @@ pub(super) async fn trespass(wire: &Wire, at: Instant, until: Instant) -> Vec<Tr
     let pass = format!("stanchion-pass-{sale}={FORGED}");
     let json = ("content-type", "application/json");
     let script = ("sec-fetch-mode", "cors");
-    let doors: [(Method, &str, Vec<(&str, &str)>, &str); 8] = [
+    let doors: [Door<'_>; 8] = [
         (Method::GET, "/checkout", vec![script], ""),
         (Method::HEAD, "/checkout", vec![], ""),
         (Method::POST, "/checkout/pay", vec![script], "reservation=x"),

@@ -47,7 +47,6 @@ pub struct SkuSample {
     /// Units sold.
     pub confirmed: u64,
     /// Raised by every change of the stock row.
-    #[serde(default)]
     pub version: u64,
 }
 

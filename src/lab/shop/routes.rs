@@ -58,14 +58,14 @@ impl Shop {
     }
 }
 
-/// Answers on `listener` until `stop` is there.
+/// Answers on `listener` until the other future is done.
 pub async fn serve(
     listener: TcpListener,
     shop: Shop,
-    stop: impl Future<Output = ()> + Send + 'static,
+    until: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     axum::serve(listener, shop.router())
-        .with_graceful_shutdown(stop)
+        .with_graceful_shutdown(until)
         .await
         .context("the sample shop's listener")
 }
@@ -85,7 +85,7 @@ async fn note(State(shop): Shared, request: Request, next: Next) -> Response {
 }
 
 async fn product(State(shop): Shared, headers: HeaderMap) -> Response {
-    let stock = shop.core.stock().await.inspect_err(|error| warn(error)).ok();
+    let stock = shop.core.stock().await.inspect_err(warn).ok();
     page(
         StatusCode::OK,
         &Product { account: shop.sessions.account(&headers), stock: stock.as_deref() },

@@ -1,0 +1,180 @@
+//! From what was seen to the report.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::evidence::Evidence;
+use super::promise::{Promise, Verdict};
+use super::{door, line, page, rate, stock};
+use crate::domain::draw::Proof;
+use crate::lab::crowd::{Ending, Observations, ShopperSeen};
+
+/// Refusals that are the line at work, not a "no".
+const ORDINARY: [&str; 5] = ["waiting", "not-called", "sold-out", "insufficient", "closed"];
+
+/// What a run came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// How many shoppers there were.
+    pub shoppers: u64,
+    /// How many had a join acknowledged.
+    pub joined: u64,
+    /// How many received an admission.
+    pub admitted: u64,
+    /// Units that were held at some time.
+    pub held: u64,
+    /// Units sold.
+    pub confirmed: u64,
+    /// Orders whose hold ran out.
+    pub expired: u64,
+    /// Shoppers who left because nothing was left.
+    pub sold_out: u64,
+    /// Answers that refused for another reason than the line or the stock.
+    pub refused: u64,
+    /// Answers that were lost or made no sense.
+    pub errors: u64,
+    /// Units sold or held beyond those loaded; nothing if the ledger was not read.
+    pub oversold: Option<i64>,
+    /// Take attempts that reached Postgres; nothing if the core was not asked.
+    pub ledger_attempts: Option<u64>,
+    /// The rate set and the rate seen.
+    pub admissions_per_second: AdmissionsPerSecond,
+    /// How long answers took.
+    pub latency_ms: Waits,
+    /// The draw's proof; nothing if it could not be read.
+    pub draw: Option<Proof>,
+    /// All twelve promises.
+    pub promises: BTreeMap<&'static str, Verdict>,
+}
+
+/// Admissions by their slots.
+#[derive(Debug, Clone, Serialize)]
+pub struct AdmissionsPerSecond {
+    /// The rate set.
+    pub set: Option<f64>,
+    /// The median of the run's seconds.
+    pub p50: u64,
+    /// The most in any window of a second.
+    pub max_1s: u64,
+}
+
+/// By step.
+#[derive(Debug, Clone, Serialize)]
+pub struct Waits {
+    /// `POST …/join`.
+    pub join: Percentiles,
+    /// `GET …/status`.
+    pub status: Percentiles,
+    /// `POST …/claim`.
+    pub claim: Percentiles,
+    /// `POST …/reservations`.
+    pub reserve: Percentiles,
+}
+
+/// Milliseconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Percentiles {
+    /// Half of the answers were there by then.
+    pub p50: f64,
+    /// 99 of 100.
+    pub p99: f64,
+}
+
+impl Report {
+    /// Whether every promise that a crowd has to check was found true and none false.
+    pub fn is_good(&self) -> bool {
+        let required = Promise::REQUIRED.iter().all(|promise| {
+            self.promises.get(promise.name()).is_some_and(|verdict| verdict.holds == Some(true))
+        });
+        required && self.promises.values().all(|verdict| verdict.holds != Some(false))
+    }
+}
+
+/// Judges a run. Pure: the same observations and evidence give the same report.
+pub fn judge(seen: &Observations, evidence: &Evidence) -> Report {
+    let count =
+        |is: &dyn Fn(&ShopperSeen) -> bool| whole(seen.shoppers.iter().filter(|s| is(s)).count());
+    let slots = rate::slots(seen);
+    let ledger = evidence.ledger.as_ref().ok();
+    let ended = |ending: Ending| count(&|shopper| shopper.ending == ending);
+    Report {
+        shoppers: whole(seen.shoppers.len()),
+        joined: count(&|shopper| shopper.joined),
+        admitted: count(&|shopper| !shopper.admissions.is_empty()),
+        held: ledger.map_or_else(|| count(&holds), |ledger| ledger.holds_granted),
+        confirmed: ledger.map_or_else(
+            || count(&|shopper| shopper.paid.is_some()),
+            |ledger| ledger.skus.iter().map(|sku| u64::try_from(sku.confirmed).unwrap_or(0)).sum(),
+        ),
+        expired: ledger.map_or_else(
+            || ended(Ending::Abandoned) + ended(Ending::Lapsed),
+            |ledger| ledger.by_status.iter().filter(|(s, _)| s == "expired").map(|(_, n)| n).sum(),
+        ),
+        sold_out: ended(Ending::SoldOut),
+        refused: seen.shoppers.iter().map(refusals).sum(),
+        errors: seen.shoppers.iter().map(|shopper| shopper.errors_count).sum(),
+        oversold: ledger.map(stock::oversold),
+        ledger_attempts: attempts(seen, evidence),
+        admissions_per_second: AdmissionsPerSecond {
+            set: evidence.rate.as_ref().ok().map(|set| set.per_second),
+            p50: whole(rate::median_per_second(&slots)),
+            max_1s: whole(rate::most_in_a_second(&slots)),
+        },
+        latency_ms: Waits {
+            join: percentiles(&seen.latencies.join),
+            status: percentiles(&seen.latencies.status),
+            claim: percentiles(&seen.latencies.claim),
+            reserve: percentiles(&seen.latencies.reserve),
+        },
+        draw: evidence.draw.as_ref().ok().cloned(),
+        promises: promises(seen, evidence),
+    }
+}
+
+fn promises(seen: &Observations, evidence: &Evidence) -> BTreeMap<&'static str, Verdict> {
+    let later = |why: &str| Verdict::unchecked(format!("not checked by this version: {why}"));
+    let verdict = |promise: Promise| match promise {
+        Promise::NeverOversell => stock::never_oversell(seen, evidence),
+        Promise::NoUnitLost => stock::no_unit_lost(evidence),
+        Promise::OneClickOneOrder => stock::one_click_one_order(seen, evidence),
+        Promise::LedgerShielded => stock::ledger_shielded(seen, evidence),
+        Promise::ExactRate => rate::exact_rate(seen, evidence),
+        Promise::FairDraw => line::fair_draw(seen, evidence),
+        Promise::OnlyTheAdmitted => door::only_the_admitted(seen, evidence),
+        Promise::HonestPage => page::honest_page(seen, evidence),
+        Promise::FullUse => {
+            later("it needs the presence of visitors, which comes with the waiting room")
+        }
+        Promise::PlaceKept => later("the crowd loses no cookies and restarts nothing"),
+        Promise::OnePlacePerAccount => later("the crowd has no accounts"),
+        Promise::StopInASecond => later("the crowd changes no settings"),
+    };
+    Promise::ALL.into_iter().map(|promise| (promise.name(), verdict(promise))).collect()
+}
+
+fn holds(shopper: &ShopperSeen) -> bool {
+    shopper.orders.iter().flat_map(|order| &order.answers).any(|a| a.reservation.is_some())
+}
+
+fn refusals(shopper: &ShopperSeen) -> u64 {
+    let refused = shopper.refusals.iter().filter(|(name, _)| !ORDINARY.contains(&name.as_str()));
+    refused.map(|(_, times)| times).sum()
+}
+
+fn attempts(seen: &Observations, evidence: &Evidence) -> Option<u64> {
+    let takes = evidence.takes.as_ref().ok()?;
+    takes.checked_sub(seen.witness.takes_before.unwrap_or(0))
+}
+
+/// From microseconds, to a hundredth of a millisecond.
+fn percentiles(of: &Histogram<u64>) -> Percentiles {
+    #[expect(clippy::cast_precision_loss, reason = "at most two minutes")]
+    let at = |quantile| (of.value_at_quantile(quantile) as f64 / 10.0).round() / 100.0;
+    Percentiles { p50: at(0.5), p99: at(0.99) }
+}
+
+fn whole(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,21 @@
+//! Judges a run: pure functions of what the crowd saw and what the stores say afterwards.
+
+mod collect;
+mod door;
+mod evidence;
+mod judge;
+mod line;
+mod page;
+mod promise;
+mod rate;
+mod stock;
+mod stores;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use collect::{Sources, collect};
+pub use evidence::{CoreView, Evidence, GateSku, Ledger, LedgerSku, RateSet, Seen};
+pub use judge::{AdmissionsPerSecond, Percentiles, Report, Waits, judge};
+pub use promise::{Promise, Verdict};
+pub use table::table;

@@ -1,0 +1,62 @@
+//! The judge of what people were told: honest-page.
+
+use super::evidence::Evidence;
+use super::promise::Verdict;
+use crate::lab::crowd::{Observations, ShopperSeen, Sighting, SkuSample, StockSample};
+
+/// How long "sold out" may outlive the truth.
+const GRACE_MS: u64 = 2_000;
+
+/// honest-page: `ahead` never rose, and "sold out" was not said while units were free.
+pub(super) fn honest_page(seen: &Observations, _: &Evidence) -> Verdict {
+    let mut faults = Vec::new();
+    for (number, shopper) in (1..).zip(&seen.shoppers) {
+        faults.extend(rose(number, shopper));
+    }
+    let readings: usize = seen.shoppers.iter().map(|shopper| shopper.ahead.len()).sum();
+    let sightings = || seen.shoppers.iter().flat_map(|shopper| &shopper.sold_out);
+    let told = sightings().count();
+    if seen.witness.samples.is_empty() {
+        return match faults.as_slice() {
+            [] => Verdict::unchecked("the stock was not watched, so \"sold out\" was not checked"),
+            some => Verdict::of(some, ""),
+        };
+    }
+    let samples = &seen.witness.samples;
+    faults.extend(
+        sightings().filter(|seen_at| was_false(seen_at, samples, &seen.sku)).map(|at| {
+            format!("\"sold out\" was told at {} with units free for 2 s", at.received_ms)
+        }),
+    );
+    Verdict::of(
+        &faults,
+        format!(
+            "\"ahead\" never rose in {readings} readings; \"sold out\" was true {told} times by {} samples",
+            samples.len()
+        ),
+    )
+}
+
+fn rose(number: u64, shopper: &ShopperSeen) -> Option<String> {
+    let up = shopper.ahead.windows(2).find(|pair| pair[1].ahead > pair[0].ahead)?;
+    Some(format!("shopper {number}: ahead rose from {} to {}", up[0].ahead, up[1].ahead))
+}
+
+/// Whether units were free without a break from 2 s before the question to the answer.
+///
+/// That is known where the stock row stood still from the last sample before to the first sample
+/// after, with units on it; in a rush, a zero may lie between two samples.
+fn was_false(at: &Sighting, samples: &[StockSample], sku: &str) -> bool {
+    let from = at.sent_ms.saturating_sub(GRACE_MS);
+    let before = samples.iter().rev().find(|sample| sample.received_ms <= from);
+    let after = samples.iter().find(|sample| sample.sent_ms >= at.received_ms);
+    let (Some(before), Some(after)) = (before, after) else { return false };
+    match (of(before, sku), of(after, sku)) {
+        (Some(before), Some(after)) => before.version == after.version && before.available > 0,
+        _ => false,
+    }
+}
+
+fn of<'a>(sample: &'a StockSample, sku: &str) -> Option<&'a SkuSample> {
+    sample.skus.iter().find(|other| other.sku == sku)
+}
