@@ -1,1 +1,135 @@
-//! The core's side of the room: Postgres is the truth, Redis the mirror.
+//! The core's side of the room: Postgres the truth, Redis the mirror.
+//!
+//! One [`Keeper`] per sale and core. No leader: whatever must happen once is a statement or a
+//! step that only the first can win, so every core may try.
+
+mod ceilings;
+mod control;
+mod figures;
+mod opening;
+mod restore;
+mod seal;
+
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::id::SaleId;
+use crate::domain::sale::Control;
+use crate::store::postgres::{DatabaseError, Ledger};
+use crate::store::redis::RedisFailure;
+use crate::store::redis::room::RoomStore;
+use ceilings::Leads;
+
+/// How often the room is looked after.
+const WATCH_EVERY: Duration = Duration::from_millis(100);
+/// The control records of both stores are compared every so many looks.
+const LOOKS_PER_CONTROL: u32 = 2;
+
+/// Why the keeper could not do its work; it tries again at the next look.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// Postgres.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// Redis.
+    #[error(transparent)]
+    Redis(#[from] RedisFailure),
+    /// The seed cannot be read with this key.
+    #[error(
+        "the draw of {0} was sealed with another seal.key: copy the keys folder from the node that \
+         made it"
+    )]
+    Sealed(SaleId),
+    /// The system gives no randomness, or sealing failed.
+    #[error("no randomness to make a seed from")]
+    NoSeed,
+    /// The ledger took too long to be believed.
+    #[error("the ledger's figures came too late")]
+    Late,
+}
+
+/// Looks after one sale's room.
+pub struct Keeper {
+    /// The sale.
+    pub sale: SaleId,
+    /// The file's control record, for a sale that was never seen.
+    pub file: Control,
+    /// The sale's room in Redis.
+    pub room: RoomStore,
+    /// The ledger.
+    pub ledger: Ledger,
+    /// Seals the seed.
+    pub seal_key: [u8; 32],
+}
+
+impl Keeper {
+    /// Makes control record and seed durable, and checks that the seed can be read: what is wrong
+    /// here would be found too late at the opening.
+    pub async fn boot(&self) -> Result<(), KeeperError> {
+        let control = self.control().await?;
+        self.seed(control.run).await?;
+        Ok(())
+    }
+
+    /// Keeps room and figures until cancelled.
+    pub async fn run(self, cancel: CancellationToken) {
+        let work = async { tokio::join!(self.watch(), self.tell_figures()) };
+        cancel.run_until_cancelled(work).await;
+    }
+
+    async fn watch(&self) {
+        let mut looks = ticks(WATCH_EVERY);
+        let mut leads = Leads::default();
+        let mut failing = Failing::new(&self.sale, "keeper.watch");
+        for look in 0_u32.. {
+            looks.tick().await;
+            failing.note(self.look_after(&mut leads, look).await);
+        }
+    }
+
+    async fn look_after(&self, leads: &mut Leads, look: u32) -> Result<(), KeeperError> {
+        let (now_ms, state) = self.room.look().await?;
+        let Some(state) = state else {
+            return self.restore().await;
+        };
+        self.raise_ceilings(leads, now_ms, &state).await?;
+        self.open_when_due(now_ms, &state).await?;
+        if look.is_multiple_of(LOOKS_PER_CONTROL) {
+            self.carry_control(&state.control).await?;
+        }
+        Ok(())
+    }
+}
+
+fn ticks(every: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
+}
+
+/// Tells of failures once at each change, not ten times a second.
+struct Failing<'a> {
+    sale: &'a SaleId,
+    what: &'static str,
+    is_failing: bool,
+}
+
+impl<'a> Failing<'a> {
+    fn new(sale: &'a SaleId, what: &'static str) -> Self {
+        Self { sale, what, is_failing: false }
+    }
+
+    fn note(&mut self, outcome: Result<(), KeeperError>) {
+        let is_failing = outcome.is_err();
+        match outcome {
+            Err(error) if !self.is_failing => {
+                tracing::warn!(sale = %self.sale, %error, "{} fails", self.what);
+            }
+            Ok(()) if self.is_failing => tracing::info!(sale = %self.sale, "{} again", self.what),
+            Err(_) | Ok(()) => {}
+        }
+        self.is_failing = is_failing;
+    }
+}

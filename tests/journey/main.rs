@@ -4,3 +4,5 @@
 mod fixture;
 mod ground;
 mod processes;
+mod room_ground;
+mod room_line;

@@ -46,14 +46,15 @@ impl Ledger {
 
     /// Runs `work` on a connection, and again on another if that is right: every statement that is
     /// given here may be repeated, because an order key, an operation key or a status guards it.
-    pub(super) async fn again<T, F>(&self, work: F) -> Result<T, DatabaseError>
+    pub(super) async fn again<T, F, Work>(&self, work: F) -> Result<T, DatabaseError>
     where
-        F: AsyncFn(&Client, u32) -> Result<T, DatabaseError>,
+        F: Fn(Client, u32) -> Work,
+        Work: Future<Output = Result<T, DatabaseError>>,
     {
         let mut tries = 0;
         loop {
             let done = match self.database.client().await {
-                Ok(client) => work(&client, tries).await,
+                Ok(client) => work(client, tries).await,
                 Err(error) => Err(error),
             };
             tries += 1;
@@ -73,7 +74,7 @@ impl Ledger {
         sql: &str,
         arguments: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, DatabaseError> {
-        self.again(async |client, _| rows(client, sql, arguments).await).await
+        self.again(|client, _| async move { rows(&client, sql, arguments).await }).await
     }
 }
 

@@ -63,7 +63,7 @@ pub struct Marker {
 impl Ledger {
     /// What the gate of a SKU should know; nothing for an unknown SKU.
     pub async fn gate_truth(&self, sku: &Sku) -> Result<Option<GateTruth>, DatabaseError> {
-        self.again(async |client, _| truth(client, sku).await).await
+        self.again(|client, _| async move { truth(&client, sku).await }).await
     }
 
     /// A page of the keys that concern a SKU, in the order of their ids. Tombstones name no SKU,

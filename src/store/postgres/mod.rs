@@ -9,6 +9,7 @@ mod life;
 mod markers;
 mod migrate;
 mod read;
+mod room;
 mod stock;
 mod take;
 
@@ -19,5 +20,6 @@ pub use ledger::{Ledger, Push};
 pub use life::{Cancelled, Confirmed, Extended, Released, Swept, Which};
 pub use markers::{GateTruth, Marker};
 pub use read::{Change, Page, Search, View};
+pub use room::{DrawRecord, OpeningRecord};
 pub use stock::{Loaded, SkuLoad, Stock, StockChange};
 pub use take::{NoUnits, Take, Taken};

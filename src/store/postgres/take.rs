@@ -74,7 +74,8 @@ impl Ledger {
     /// Takes the units of one order, or none of them.
     pub async fn take(&self, take: &Take) -> Result<Taken, DatabaseError> {
         for _ in 0..RACES_MAX {
-            let taken = self.again(async |client, tries| once(client, take, tries).await).await?;
+            let taken =
+                self.again(|client, tries| async move { once(&client, take, tries).await }).await?;
             if let Some(taken) = taken {
                 return Ok(taken);
             }

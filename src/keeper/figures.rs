@@ -1,0 +1,26 @@
+//! Figures: while a core can read the ledger, it says so to everybody.
+
+use std::time::Duration;
+
+use super::{Failing, Keeper, KeeperError, ticks};
+
+const FIGURES_EVERY: Duration = Duration::from_millis(500);
+/// Figures read more slowly would be written as fresh though they are not.
+const READ_MAX: Duration = Duration::from_secs(1);
+
+impl Keeper {
+    pub(super) async fn tell_figures(&self) {
+        let mut ticks = ticks(FIGURES_EVERY);
+        let mut failing = Failing::new(&self.sale, "keeper.figures");
+        loop {
+            ticks.tick().await;
+            failing.note(self.tell().await);
+        }
+    }
+
+    async fn tell(&self) -> Result<(), KeeperError> {
+        let read = tokio::time::timeout(READ_MAX, self.ledger.figures(&self.sale));
+        let figures = read.await.map_err(|_| KeeperError::Late)??;
+        Ok(self.room.write_figures(&figures).await?)
+    }
+}

@@ -1,0 +1,184 @@
+//! A waiting room without its edge: the real room and keeper on the shared stores.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stanchion::clock::{RoomClock, SystemClock};
+use stanchion::domain::id::{SaleId, Sku};
+use stanchion::domain::limits::AddressKey;
+use stanchion::domain::rate::Rate;
+use stanchion::domain::sale::Control;
+use stanchion::domain::ticket::Ticket;
+use stanchion::keeper::Keeper;
+use stanchion::room::keys::Keys;
+use stanchion::room::{Claimed, JoinRequest, Place, Room, RoomOptions};
+use stanchion::store::postgres::{Database, Ledger, Options, SkuLoad};
+use stanchion::store::redis::RedisStore;
+use stanchion::store::redis::room::RoomStore;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::fixture::{Ground, now_ms};
+
+/// How long anything may take before a journey counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One sale's stores and keys; what runs on it ends with it.
+pub(crate) struct RoomGround {
+    pub(crate) sale: SaleId,
+    pub(crate) file: Control,
+    pub(crate) redis: RedisStore,
+    pub(crate) ledger: Ledger,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) token_ttl_ms: u64,
+    pub(crate) places_per_ip: u32,
+    pub(crate) max_places: u64,
+    running: CancellationToken,
+    _until_dropped: DropGuard,
+}
+
+/// A control record whose lobby is open and whose sale opens `in_ms` from now.
+fn opening_in(in_ms: u64, per_second: f64) -> Control {
+    let now_ms = now_ms();
+    Control {
+        version: 1,
+        author: "config@test".into(),
+        run: 1,
+        epoch: 1,
+        paused: false,
+        rate: Rate::per_second(per_second).unwrap(),
+        burst: 1,
+        max_active: 0,
+        claim_window_ms: 120_000,
+        lobby_opens_ms: now_ms - 60_000,
+        opens_ms: now_ms + in_ms,
+        closes_ms: now_ms + 3_600_000,
+        bypass_until_ms: 0,
+    }
+}
+
+impl RoomGround {
+    /// A fresh sale of 1000 units that opens `in_ms` from now.
+    pub(crate) async fn new(topic: &str, in_ms: u64, per_second: f64) -> Self {
+        Self::on(None, topic, in_ms, per_second).await
+    }
+
+    /// The same on another Redis than the shared one.
+    pub(crate) async fn on(
+        redis_url: Option<String>,
+        topic: &str,
+        in_ms: u64,
+        per_second: f64,
+    ) -> Self {
+        let ground = Ground::new(topic);
+        let sale = SaleId::parse(&ground.sale).unwrap();
+        let database = Database::open(&ground.database_url, Options::default()).await.unwrap();
+        let ledger = Ledger::new(database);
+        let load = SkuLoad {
+            sku: Sku::parse("SKU-1").unwrap(),
+            sale: sale.clone(),
+            units: 1000,
+            units_per_buyer: 0,
+            hold_ms: 60_000,
+        };
+        ledger.load_sku(&load).await.unwrap();
+        let keys = Keys::generate(&Path::new(&ground.folder).join("keys")).unwrap();
+        let redis_url = redis_url.unwrap_or(ground.redis_url);
+        let running = CancellationToken::new();
+        Self {
+            sale,
+            file: opening_in(in_ms, per_second),
+            redis: stanchion::store::redis::connect(&redis_url).unwrap(),
+            ledger,
+            keys: Arc::new(keys),
+            token_ttl_ms: 600_000,
+            places_per_ip: 0,
+            max_places: 0,
+            _until_dropped: running.clone().drop_guard(),
+            running,
+        }
+    }
+
+    /// The room's steps, without a node.
+    pub(crate) fn store(&self) -> RoomStore {
+        RoomStore::new(self.redis.clone(), &self.sale)
+    }
+
+    pub(crate) fn keeper(&self) -> Keeper {
+        Keeper {
+            sale: self.sale.clone(),
+            file: self.file.clone(),
+            room: self.store(),
+            ledger: self.ledger.clone(),
+            seal_key: *self.keys.seal_key(),
+        }
+    }
+
+    /// A core's keeper, at work; ends with the token given back or with the ground.
+    pub(crate) async fn keep(&self) -> CancellationToken {
+        let keeper = self.keeper();
+        keeper.boot().await.unwrap();
+        let running = self.running.child_token();
+        tokio::spawn(keeper.run(running.clone()));
+        running
+    }
+
+    /// A gateway's room, at work, once it has seen Redis.
+    pub(crate) async fn room(&self) -> Arc<Room> {
+        let options = RoomOptions {
+            sale: self.sale.clone(),
+            control: self.file.clone(),
+            token_ttl_ms: self.token_ttl_ms,
+            places_per_ip: self.places_per_ip,
+            max_places: self.max_places,
+            units_per_buyer: 1,
+        };
+        let clock = RoomClock::new(Arc::new(SystemClock));
+        let room = Room::new(self.redis.clone(), self.keys.clone(), clock, options);
+        tokio::spawn(room.clone().run(self.running.child_token()));
+        let seen = room.clone();
+        until("the room is loaded", || seen.snapshot().is_live(seen.now_ms())).await;
+        room
+    }
+}
+
+/// Waits until something is true.
+pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_true() {
+        assert!(since.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until the room is open.
+pub(crate) async fn until_open(room: &Room) {
+    until("the room opens", || room.snapshot().draw.is_some()).await;
+}
+
+/// An anonymous join.
+pub(crate) fn anonymous(key: &str) -> JoinRequest {
+    let address = AddressKey::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+    JoinRequest { key: key.into(), account: None, address: Some(address), ticket: None }
+}
+
+/// `count` joins at once, in the order of their keys.
+pub(crate) async fn join_all(room: &Room, prefix: &str, count: usize) -> Vec<Place> {
+    let joins = (0..count).map(|i| room.join(anonymous(&format!("{prefix}-{i}"))));
+    futures_util::future::try_join_all(joins).await.unwrap()
+}
+
+/// Claims until the admission is signed; the slot.
+pub(crate) async fn admitted_at(room: &Room, ticket: &Ticket) -> u64 {
+    let since = Instant::now();
+    loop {
+        assert!(since.elapsed() < PATIENCE, "not admitted");
+        let wait_ms = match room.claim(ticket).await {
+            Ok(Claimed::Admitted { admission, .. }) => return admission.slot_ms,
+            Ok(Claimed::Wait { retry_after_ms, .. }) => retry_after_ms.unwrap_or(50),
+            Err(refusal) => refusal.retry_after_ms.unwrap_or(50).min(50),
+        };
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+    }
+}
