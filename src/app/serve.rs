@@ -80,7 +80,7 @@ pub async fn serve(mut loaded: Loaded, role: Role) -> anyhow::Result<()> {
         core::start(&parts, listener, &mut health).await?;
     }
     if role.has_gateway() {
-        gateway::start(&parts, doors.public, &core_url, &mut health).await?;
+        gateway::start(&parts, doors.public, &core_url, &mut health)?;
     }
 
     let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics));

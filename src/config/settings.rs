@@ -10,6 +10,7 @@ use super::span::Span;
 use crate::domain::id::{SaleId, Sku};
 use crate::domain::limits::Quota;
 use crate::domain::rate::Rate;
+use crate::domain::sale::Control;
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -319,6 +320,28 @@ pub struct Sale {
     /// What is sold.
     #[serde(rename = "sku")]
     pub skus: Vec<SaleSku>,
+}
+
+impl Sale {
+    /// The control record that the file asks for, run and epoch at their beginning.
+    pub fn control(&self, author: &str) -> Control {
+        let ms = |at: jiff::Timestamp| u64::try_from(at.as_millisecond()).unwrap_or(0);
+        Control {
+            version: 1,
+            author: author.to_owned(),
+            run: 1,
+            epoch: 1,
+            paused: self.paused,
+            rate: self.rate,
+            burst: self.burst,
+            max_active: self.max_active,
+            claim_window_ms: self.claim_window.ms(),
+            lobby_opens_ms: ms(self.lobby_opens),
+            opens_ms: ms(self.opens),
+            closes_ms: ms(self.closes),
+            bypass_until_ms: 0,
+        }
+    }
 }
 
 /// `[[sale.sku]]`. `units` are loaded once, when the SKU is first seen.

@@ -1,4 +1,156 @@
 //! The public edge: thin, one pipeline from request to response.
+//!
+//! [`Gateway::handle`] is the whole of it. `route` decides on canonical path and method alone,
+//! `identify` on verified tokens alone, and `forward` cannot be called without the one or the other.
 
+mod accounts;
+mod asked;
 pub mod assets;
+mod checkout;
+mod cookies;
+mod core_client;
+mod counted;
+mod forward;
+mod headers;
+mod identify;
+mod limiter;
+mod own;
 pub mod pages;
+mod pipeline;
+mod queue_page;
+mod respond;
+mod route;
+mod sale;
+mod waiting;
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use accounts::AccountsError;
+pub use sale::SaleError;
+
+use crate::clock::{Clock, RoomClock};
+use crate::config::Settings;
+use crate::config::settings::AccountSource;
+use crate::http::client_ip::Trusted;
+use crate::http::proxy::Proxy;
+use crate::http::upstream::{OriginError, Times, Upstream};
+use crate::room::Room;
+use crate::room::keys::Keys;
+use crate::telemetry::Metrics;
+use accounts::Accounts;
+use core_client::CoreClient;
+use counted::Counted;
+use forward::Shop;
+use limiter::Limiter;
+use sale::SaleGate;
+
+/// What a gateway is made from.
+pub struct GatewayParts<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// One room per sale of the settings, in their order.
+    pub rooms: Vec<Arc<Room>>,
+    /// Signing keys.
+    pub keys: Arc<Keys>,
+    /// The room's clock.
+    pub clock: RoomClock,
+    /// The core's address; several separated by commas.
+    pub core_url: String,
+    /// The core's bearer key.
+    pub core_key: SecretString,
+    /// Sent to the shop as `Stanchion-Origin-Key`.
+    pub shop_secret: Option<SecretString>,
+    /// Turns `/_stanchion/health` to 503, and ends upgraded connections.
+    pub draining: CancellationToken,
+    /// Where upgraded connections run.
+    pub connections: TaskTracker,
+    /// Where the edge's counters go.
+    pub metrics: &'a Metrics,
+}
+
+/// Why a gateway cannot be made; the text names the key.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// An address of the shop.
+    #[error("shop.origins: {0}")]
+    Shop(OriginError),
+    /// The core's address.
+    #[error("core.url: {0}")]
+    Core(OriginError),
+    /// The account source.
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
+    /// A sale's patterns.
+    #[error(transparent)]
+    Sale(#[from] SaleError),
+}
+
+/// The public edge of one process; it owns nothing of value but caches and counts.
+pub struct Gateway {
+    sales: Vec<SaleGate>,
+    shop: Shop,
+    core: CoreClient,
+    accounts: Accounts,
+    limiter: Limiter,
+    counted: Counted,
+    keys: Arc<Keys>,
+    clock: RoomClock,
+    trusted: Trusted,
+    /// Lower case, without port.
+    hostnames: Vec<String>,
+    cors_origins: Vec<String>,
+    login_url: String,
+    draining: CancellationToken,
+}
+
+impl Gateway {
+    /// Builds it; nothing is spoken to yet.
+    pub fn new(parts: GatewayParts<'_>) -> Result<Self, GatewayError> {
+        let settings = parts.settings;
+        let times = Times {
+            connect: settings.shop.connect_timeout.duration(),
+            response: settings.shop.response_timeout.duration(),
+            body_idle: settings.shop.body_idle_timeout.duration(),
+            pool_idle: settings.shop.pool_idle.duration(),
+        };
+        let upstream = Upstream::new(&settings.shop.origins, times).map_err(GatewayError::Shop)?;
+        let proxy = Proxy::new(upstream, parts.draining.clone(), parts.connections);
+        let forward_auth = match settings.account.source {
+            AccountSource::ForwardAuth => settings.account.forward_auth.as_ref(),
+            AccountSource::None => None,
+        };
+        let sales = settings.sales.iter().cloned().zip(parts.rooms);
+        let sales = sales.map(|(sale, room)| SaleGate::new(sale, room));
+        let hostnames = settings.public.hostnames.iter();
+        Ok(Self {
+            sales: sales.collect::<Result<_, _>>()?,
+            shop: Shop::new(proxy, parts.shop_secret),
+            core: CoreClient::new(&parts.core_url, &parts.core_key).map_err(GatewayError::Core)?,
+            accounts: Accounts::new(forward_auth)?,
+            limiter: Limiter::new(&settings.limits),
+            counted: Counted::new(parts.metrics),
+            keys: parts.keys,
+            clock: parts.clock,
+            trusted: Trusted::new(settings.public.trusted_proxies.clone()),
+            hostnames: hostnames
+                .map(|name| name.trim_end_matches('.').to_ascii_lowercase())
+                .collect(),
+            cors_origins: settings.public.cors_origins.clone(),
+            login_url: settings.account.login_url.clone(),
+            draining: parts.draining,
+        })
+    }
+
+    /// Whose forwarding headers are believed; listeners keep their idle connections longer.
+    pub fn trusted(&self) -> Trusted {
+        self.trusted.clone()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+}

@@ -1,0 +1,300 @@
+//! One request on its way through the pipeline, and what its headers say about who reads the
+//! answer. They choose the form of a refusal, never whether to refuse.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Incoming};
+use hyper::header::{self, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, Request, Version};
+use serde::de::DeserializeOwned;
+
+use crate::domain::refusal::{Problem, Refusal};
+use crate::http::body::{self, CollectError, Drained};
+use crate::http::client_ip::Client;
+use crate::http::guard::Head;
+use crate::http::path::Canonical;
+
+/// Longest body that our own endpoints read.
+const OWN_BODY_BYTES_MAX: usize = 64 * 1024;
+/// For such a body to arrive.
+const OWN_BODY_TIME_MAX: Duration = Duration::from_secs(15);
+/// Read and dropped of a body that nobody wants, so that its sender sees the answer.
+const DRAIN_BYTES_MAX: usize = 256 * 1024;
+
+/// Who reads the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A person: the browser is on its way to a page.
+    Person,
+    /// A script or an app.
+    Script,
+}
+
+/// How a body of ours is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wire {
+    /// A browser's form: answered by 303.
+    Form,
+    /// JSON, or no body at all.
+    Json,
+}
+
+/// A checked request.
+pub(super) struct Asked {
+    /// Method, target, headers and upgrade.
+    pub(super) parts: Parts,
+    /// Taken by whoever reads or forwards it.
+    pub(super) body: Option<Incoming>,
+    /// What the guard found.
+    pub(super) head: Head,
+    /// Who asks.
+    pub(super) client: Client,
+    /// What the gate decides on.
+    pub(super) path: Canonical,
+    /// Who reads the answer.
+    pub(super) reader: Reader,
+}
+
+impl Asked {
+    /// Takes a checked request apart.
+    pub(super) fn new(
+        request: Request<Incoming>,
+        head: Head,
+        client: Client,
+        path: Canonical,
+    ) -> Self {
+        let (parts, body) = request.into_parts();
+        let reader = reader(&parts.headers);
+        Self { parts, body: Some(body), head, client, path, reader }
+    }
+
+    /// The method.
+    pub(super) fn method(&self) -> &Method {
+        &self.parts.method
+    }
+
+    /// The headers.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// The header as text, if it is there once and is text.
+    pub(super) fn text(&self, name: impl header::AsHeaderName) -> Option<&str> {
+        self.parts.headers.get(name)?.to_str().ok()
+    }
+
+    /// Path and query as sent: where a browser stays, or comes back to.
+    pub(super) fn target(&self) -> &str {
+        self.parts.uri.path_and_query().map_or("/", |target| target.as_str())
+    }
+
+    /// A value of the query.
+    pub(super) fn query(&self, name: &str) -> Option<String> {
+        let query = self.parts.uri.query()?;
+        form_urlencoded::parse(query.as_bytes())
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.into_owned())
+    }
+
+    /// A browser that fetches ahead of its user, who may never look.
+    pub(super) fn is_prefetch(&self) -> bool {
+        let says = |name: &'static str| {
+            self.text(name).is_some_and(|value| value.to_ascii_lowercase().contains("prefetch"))
+        };
+        says("sec-purpose") || says("purpose") || says("x-moz")
+    }
+
+    /// A search engine that names itself.
+    pub(super) fn is_crawler(&self) -> bool {
+        const KNOWN: [&str; 8] = [
+            "googlebot",
+            "bingbot",
+            "yandexbot",
+            "baiduspider",
+            "duckduckbot",
+            "applebot",
+            "slurp",
+            "facebookexternalhit",
+        ];
+        let agent = self.text(header::USER_AGENT).unwrap_or_default().to_ascii_lowercase();
+        KNOWN.iter().any(|name| agent.contains(name))
+    }
+
+    /// How the body is written; 400 for anything that is neither.
+    pub(super) fn wire(&self) -> Result<Wire, Refusal> {
+        let content_type = self.text(header::CONTENT_TYPE).unwrap_or_default();
+        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        match essence.to_ascii_lowercase().as_str() {
+            "application/x-www-form-urlencoded" => Ok(Wire::Form),
+            "" | "application/json" => Ok(Wire::Json),
+            other => Err(Refusal::bad_request(
+                "content-type",
+                format!("'{other}' is not read here; send application/json or a form"),
+            )),
+        }
+    }
+
+    /// Reads the body whole.
+    pub(super) async fn read(&mut self) -> Result<Bytes, Refusal> {
+        let Some(incoming) = self.body.take() else { return Ok(Bytes::new()) };
+        let read = body::collect(incoming, OWN_BODY_BYTES_MAX, OWN_BODY_TIME_MAX).await;
+        read.map_err(|error| match error {
+            CollectError::TooLarge(_) => Refusal::new(Problem::BodyTooLarge, error.to_string()),
+            CollectError::Slow => Refusal::bad_request("body", error).status(408),
+            CollectError::Broken(_) => Refusal::bad_request("body", "it broke off; send it again"),
+        })
+    }
+
+    /// Reads a JSON object or a form; an empty body is an empty object.
+    pub(super) async fn read_as<T: DeserializeOwned>(&mut self) -> Result<T, Refusal> {
+        let wire = self.wire()?;
+        let bytes = self.read().await?;
+        match wire {
+            Wire::Form => form_fields(&bytes),
+            Wire::Json if bytes.trim_ascii().is_empty() => from_json(b"{}"),
+            Wire::Json => from_json(&bytes),
+        }
+    }
+
+    /// Whether a body is still unread.
+    pub(super) fn has_body(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| !body.is_end_stream())
+    }
+
+    /// Deals with a body that nobody read, before the answer goes out. `Cut` means that the
+    /// connection must close, or the rest of the body would be read as a request.
+    pub(super) async fn drop_body(&mut self) -> Drained {
+        match self.body.take() {
+            Some(body) if !body.is_end_stream() => {
+                // Who waits for our 100 has sent nothing, and shall not.
+                if self.parts.headers.contains_key(header::EXPECT) {
+                    return Drained::Cut;
+                }
+                body::drain(body, DRAIN_BYTES_MAX).await
+            }
+            Some(_) | None => Drained::Whole,
+        }
+    }
+
+    /// Whether `Connection: close` may be said; HTTP/2 has no such header.
+    pub(super) fn is_http1(&self) -> bool {
+        self.parts.version != Version::HTTP_2
+    }
+}
+
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// Browsers say what they are about; others by what they accept.
+pub(super) fn reader(headers: &HeaderMap) -> Reader {
+    if let Some(mode) = headers.get(SEC_FETCH_MODE) {
+        return if mode == "navigate" { Reader::Person } else { Reader::Script };
+    }
+    let accepts_html = headers.get_all(header::ACCEPT).iter().any(|line| {
+        line.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("text/html"))
+    });
+    if accepts_html { Reader::Person } else { Reader::Script }
+}
+
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value: T = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { "body" } else { &path };
+        Refusal::bad_request(field, error.inner())
+    })?;
+    json.end().map_err(|error| Refusal::bad_request("body", error))?;
+    Ok(value)
+}
+
+/// The fields of a form as the same struct reads them from JSON: all are text.
+fn form_fields<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    let mut fields = serde_json::Map::new();
+    for (name, value) in form_urlencoded::parse(bytes) {
+        let twice = fields.insert(name.clone().into_owned(), value.into_owned().into()).is_some();
+        if twice {
+            return Err(Refusal::bad_request(&name, "must be given once"));
+        }
+    }
+    serde_path_to_error::deserialize(serde_json::Value::Object(fields)).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { "body" } else { &path };
+        Refusal::bad_request(field, error.inner())
+    })
+}
+
+/// A path of this host to come back to, or nothing: no other host, by whatever trick.
+pub(super) fn own_path(raw: &str) -> Option<&str> {
+    let path = raw.starts_with('/')
+        && !raw.starts_with("//")
+        && raw.len() <= 2048
+        && raw.bytes().all(|b| b.is_ascii_graphic() && b != b'\\')
+        && Canonical::parse(raw.split(['?', '#']).next().unwrap_or_default()).is_ok();
+    path.then_some(raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Fields {
+        sku: String,
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_read_is_told_the_field() {
+        let unknown = from_json::<Fields>(br#"{"sku":"a","x":1}"#).unwrap_err();
+        assert!(unknown.detail.contains("unknown field `x`"), "{}", unknown.detail);
+        let wrong = from_json::<Fields>(br#"{"sku":1}"#).unwrap_err();
+        assert!(wrong.detail.starts_with("sku: "), "{}", wrong.detail);
+        for bad in [&b"{"[..], b"[]", b"{} {}", b"\xff", b""] {
+            assert!(from_json::<Fields>(bad).is_err());
+        }
+        let twice = form_fields::<Fields>(b"sku=a&sku=b").unwrap_err();
+        assert!(twice.detail.starts_with("sku: "), "{}", twice.detail);
+        assert_eq!(form_fields::<Fields>(b"sku=a%20b").unwrap().sku, "a b");
+    }
+
+    #[test]
+    fn ed_53_only_a_path_of_this_host_is_somewhere_to_go_on() {
+        for good in ["/", "/a/b?x=//c", "/caf%C3%A9#top"] {
+            assert_eq!(own_path(good), Some(good));
+        }
+        for bad in [
+            "",
+            "a",
+            "//e.test",
+            "/\\e.test",
+            "/%5ce.test",
+            "https:e.test",
+            "http://e.test/",
+            "/a/../../\\e.test",
+            "/\t/e.test",
+            "/a\r\nx: y",
+            "\u{2215}e.test",
+            "/%2f/e.test",
+        ] {
+            assert_eq!(own_path(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_navigation_is_a_person_and_a_fetch_is_a_script() {
+        let of = |lines: &[(&'static str, &'static str)]| {
+            let headers = lines
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+                .collect();
+            reader(&headers)
+        };
+        assert_eq!(of(&[("sec-fetch-mode", "navigate"), ("accept", "*/*")]), Reader::Person);
+        assert_eq!(of(&[("sec-fetch-mode", "cors"), ("accept", "text/html")]), Reader::Script);
+        assert_eq!(of(&[("accept", "text/html,*/*")]), Reader::Person);
+        assert_eq!(of(&[("accept", "application/json")]), Reader::Script);
+        assert_eq!(of(&[]), Reader::Script);
+    }
+}

@@ -1,0 +1,139 @@
+//! Our two cookies: their names, reading and setting them, and hiding them from the shop.
+
+use cookie::{Cookie, SameSite};
+use hyper::HeaderMap;
+use hyper::header::{self, HeaderValue};
+
+use crate::domain::id::SaleId;
+
+/// Cookies of one name that are looked at; an attacker may toss in more.
+const SAME_NAME_MAX: usize = 4;
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The place in line.
+    Ticket,
+    /// The right to check out.
+    Pass,
+}
+
+/// A cookie's name: `__Host-` binds it to the host and to https, so where the visitor sees plain
+/// http it must go without.
+pub(super) fn name(kind: Kind, sale: &SaleId, https: bool) -> String {
+    let prefix = if https { "__Host-" } else { "" };
+    let kind = match kind {
+        Kind::Ticket => "ticket",
+        Kind::Pass => "pass",
+    };
+    format!("{prefix}stanchion-{kind}-{sale}")
+}
+
+/// The pairs of the Cookie header, as sent.
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'))
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty())
+}
+
+/// The values of all cookies of that name.
+pub(super) fn values<'a>(
+    headers: &'a HeaderMap,
+    name: &'a str,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    pairs(headers)
+        .filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix('='))
+        .take(SAME_NAME_MAX)
+}
+
+/// A `Set-Cookie` line that lasts for the browser's session: the token inside has its own end.
+pub(super) fn set(kind: Kind, sale: &SaleId, https: bool, value: String) -> Option<HeaderValue> {
+    let cookie = Cookie::build((name(kind, sale, https), value))
+        .path("/")
+        .http_only(true)
+        .secure(https)
+        .same_site(SameSite::Lax);
+    HeaderValue::from_str(&cookie.build().to_string()).ok()
+}
+
+/// Takes our cookies out of the Cookie header; the others keep their bytes.
+pub(super) fn hide(headers: &mut HeaderMap) {
+    if !headers.contains_key(header::COOKIE) {
+        return;
+    }
+    let others: Vec<&[u8]> = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
+        .map(<[u8]>::trim_ascii)
+        .filter(|pair| !pair.is_empty() && !is_ours(pair))
+        .collect();
+    let joined = HeaderValue::from_bytes(&others.join(&b"; "[..]));
+    match joined {
+        Ok(value) if !value.is_empty() => {
+            headers.insert(header::COOKIE, value);
+        }
+        Ok(_) | Err(_) => {
+            headers.remove(header::COOKIE);
+        }
+    }
+}
+
+fn is_ours(pair: &[u8]) -> bool {
+    let bare = pair.strip_prefix(b"__Host-").unwrap_or(pair);
+    bare.starts_with(b"stanchion-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sale() -> SaleId {
+        SaleId::parse("drop").unwrap()
+    }
+
+    fn headers(line: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static(line))])
+    }
+
+    #[test]
+    fn ed_54_the_shop_sees_every_cookie_but_ours() {
+        let mut some =
+            headers("a=1; stanchion-ticket-drop=x;b=\"2\"; __Host-stanchion-pass-drop=y; c");
+        hide(&mut some);
+        assert_eq!(some[header::COOKIE], "a=1; b=\"2\"; c");
+
+        let mut only_ours = headers("stanchion-pass-drop=x");
+        hide(&mut only_ours);
+        assert!(!only_ours.contains_key(header::COOKIE));
+    }
+
+    #[test]
+    fn ed_50_all_of_a_name_are_looked_at_but_not_without_end() {
+        let two = headers("stanchion-ticket-drop=forged; x=1; stanchion-ticket-drop=good");
+        let found: Vec<_> = values(&two, "stanchion-ticket-drop").collect();
+        assert_eq!(found, ["forged", "good"]);
+
+        let many = "stanchion-ticket-drop=a;".repeat(100);
+        let line = HeaderValue::from_str(&many).unwrap();
+        let many = HeaderMap::from_iter([(header::COOKIE, line)]);
+        assert_eq!(values(&many, "stanchion-ticket-drop").count(), SAME_NAME_MAX);
+    }
+
+    #[test]
+    fn over_https_a_cookie_is_bound_to_host_and_scheme() {
+        let line = set(Kind::Pass, &sale(), true, "v".into()).unwrap();
+        let text = line.to_str().unwrap();
+        assert!(text.starts_with("__Host-stanchion-pass-drop=v;"), "{text}");
+        for part in ["HttpOnly", "SameSite=Lax", "Secure", "Path=/"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let plain = set(Kind::Pass, &sale(), false, "v".into()).unwrap();
+        assert!(plain.to_str().unwrap().starts_with("stanchion-pass-drop=v;"));
+        assert!(!plain.to_str().unwrap().contains("Secure"));
+    }
+}

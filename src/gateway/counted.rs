@@ -1,0 +1,45 @@
+//! What the edge counts: answers, by kind.
+
+use hyper::Response;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+use super::respond::STANCHION_ANSWER;
+use crate::http::body::Body;
+use crate::telemetry::Metrics;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    /// `queue`, `refused`, `unavailable`, `own`, or `forwarded`.
+    answer: String,
+    /// `2xx` and so on.
+    status: String,
+}
+
+/// The edge's counters.
+pub(super) struct Counted {
+    answers: Family<Labels, Counter>,
+}
+
+impl Counted {
+    /// Puts them into the registry.
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        let answers = Family::<Labels, Counter>::default();
+        metrics.register(|registry| {
+            let help = "Answers of the public edge, by kind and class of status";
+            registry.register("answers", help, answers.clone());
+        });
+        Self { answers }
+    }
+
+    /// Counts one answer.
+    pub(super) fn count(&self, response: &Response<Body>) {
+        let kind = response.headers().get(STANCHION_ANSWER).and_then(|kind| kind.to_str().ok());
+        let labels = Labels {
+            answer: kind.unwrap_or("forwarded").to_owned(),
+            status: format!("{}xx", response.status().as_u16() / 100),
+        };
+        self.answers.get_or_create_owned(&labels).inc();
+    }
+}

@@ -1,0 +1,124 @@
+//! To the shop: with an admission, or with the proof that none is needed.
+
+use hyper::header::HeaderName;
+use hyper::{HeaderMap, Request, Response};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::asked::Asked;
+use super::core_client::STANCHION_ADMISSION;
+use super::headers::{for_shop, from_shop, put};
+use super::identify::Pass;
+use super::route::Ungated;
+use crate::domain::id::AccountId;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::status::rfc3339;
+use crate::http::body::Body;
+use crate::http::proxy::Proxy;
+use crate::http::upstream::UpstreamError;
+
+const STANCHION_SALE: HeaderName = HeaderName::from_static("stanchion-sale");
+const STANCHION_VISITOR: HeaderName = HeaderName::from_static("stanchion-visitor");
+const STANCHION_ACCOUNT: HeaderName = HeaderName::from_static("stanchion-account");
+const STANCHION_POSITION: HeaderName = HeaderName::from_static("stanchion-position");
+const STANCHION_EXPIRES: HeaderName = HeaderName::from_static("stanchion-expires");
+const STANCHION_ORIGIN_KEY: HeaderName = HeaderName::from_static("stanchion-origin-key");
+
+/// When to try again after the shop did not answer, in milliseconds.
+const RETRY_MS: u64 = 5_000;
+
+/// The way to the shop.
+pub(super) struct Shop {
+    proxy: Proxy,
+    /// Lets the shop refuse whoever did not come through us.
+    secret: Option<SecretString>,
+}
+
+/// Why a request may pass. Neither can be made up: one comes from a verified token, the other from
+/// the routing rules.
+pub(super) enum Permit<'a> {
+    /// The visitor's turn has come.
+    Admitted(&'a Pass),
+    /// The path is free at this time.
+    Free(Ungated),
+}
+
+impl Shop {
+    /// The shop behind a proxy.
+    pub(super) fn new(proxy: Proxy, secret: Option<SecretString>) -> Self {
+        Self { proxy, secret }
+    }
+
+    /// Forwards a request and streams the answer.
+    pub(super) async fn forward(
+        &self,
+        asked: &mut Asked,
+        permit: &Permit<'_>,
+    ) -> Result<Response<Body>, Refusal> {
+        let Some(body) = asked.body.take() else {
+            return Err(Refusal::bad_request("body", "was read before"));
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = asked.parts.method.clone();
+        *request.uri_mut() = asked.parts.uri.clone();
+        *request.headers_mut() = std::mem::take(&mut asked.parts.headers);
+        *request.extensions_mut() = std::mem::take(&mut asked.parts.extensions);
+        let (client, authority) = (&asked.client, &asked.head.authority);
+        let add = |headers: &mut HeaderMap| {
+            for_shop(headers, client, authority);
+            if let Permit::Admitted(pass) = permit {
+                vouch(headers, pass);
+            }
+            if let Some(secret) = &self.secret {
+                put(headers, STANCHION_ORIGIN_KEY, secret.expose_secret());
+            }
+        };
+        match self.proxy.forward(request, &asked.head, add).await {
+            Ok(mut response) => {
+                from_shop(response.headers_mut());
+                if let Permit::Admitted(_) = permit {
+                    let vary = hyper::header::HeaderValue::from_static("Cookie");
+                    response.headers_mut().append(hyper::header::VARY, vary);
+                }
+                Ok(response)
+            }
+            Err(error) => Err(refusal(&error)),
+        }
+    }
+}
+
+/// Tells the shop whose turn it is.
+fn vouch(headers: &mut HeaderMap, pass: &Pass) {
+    let admission = &pass.admission;
+    put(headers, STANCHION_SALE, admission.sale.as_str());
+    put(headers, STANCHION_VISITOR, &admission.sub);
+    if let Some(account) = &admission.account {
+        put(headers, STANCHION_ACCOUNT, AccountId::as_str(account));
+    }
+    put(headers, STANCHION_POSITION, &admission.position.to_string());
+    put(headers, STANCHION_EXPIRES, &rfc3339(admission.exp.saturating_mul(1000)));
+    put(headers, STANCHION_ADMISSION, &pass.token);
+}
+
+/// What the visitor is told; the reason is for the log.
+fn refusal(error: &UpstreamError) -> Refusal {
+    let status = error.status().as_u16();
+    match error {
+        UpstreamError::Full => {
+            Refusal::new(Problem::Overloaded, "too many requests are under way; try again")
+                .retry_after_ms(1_000)
+        }
+        UpstreamError::BodyTooLong => Refusal::new(Problem::BodyTooLarge, error.to_string()),
+        UpstreamError::BodySlow | UpstreamError::BodyBroken => {
+            Refusal::bad_request("body", error).status(status)
+        }
+        UpstreamError::Connect(_)
+        | UpstreamError::ConnectTimeout
+        | UpstreamError::ResponseTimeout
+        | UpstreamError::Broken(_)
+        | UpstreamError::UnaskedUpgrade => {
+            tracing::warn!(%error, "the shop does not answer");
+            let detail = "the shop behind this page is not answering; try again in a moment";
+            Refusal::new(Problem::ShopUnavailable, detail).status(status).retry_after_ms(RETRY_MS)
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the shop is told in headers: nothing that a client made up about itself.
+
+use std::net::IpAddr;
+
+use hyper::HeaderMap;
+use hyper::header::{self, HeaderName, HeaderValue};
+
+use super::cookies;
+use crate::http::client_ip::{Client, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO};
+
+/// Headers by which shops may believe another address, scheme or path; removed from everybody.
+const BELIEVED: [&str; 9] = [
+    "forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-original-host",
+];
+
+/// Prefixes of such.
+const BELIEVED_PREFIXES: [&str; 3] = ["x-forwarded-", "stanchion-", "x-stanchion-"];
+
+/// Whether a name, or one that some shop may take for it (`_` and `.` for `-`), is ours to set.
+fn is_reserved(name: &HeaderName) -> bool {
+    let folded = name.as_str().replace(['_', '.'], "-");
+    BELIEVED.contains(&folded.as_str())
+        || BELIEVED_PREFIXES.iter().any(|prefix| folded.starts_with(prefix))
+}
+
+fn remove_reserved(headers: &mut HeaderMap) {
+    let reserved: Vec<HeaderName> =
+        headers.keys().filter(|name| is_reserved(name)).cloned().collect();
+    for name in reserved {
+        headers.remove(name);
+    }
+}
+
+/// Cleans a request for the shop and says who is asking, from what we know ourselves.
+pub(super) fn for_shop(headers: &mut HeaderMap, client: &Client, authority: &str) {
+    remove_reserved(headers);
+    cookies::hide(headers);
+    let proto = if client.https { "https" } else { "http" };
+    let chain = client.chain.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut hops: Vec<String> = client.chain.iter().map(forwarded_for).collect();
+    if let Some(first) = hops.first_mut() {
+        // The guard has let no quote or backslash through.
+        *first = format!("{first};proto={proto};host=\"{authority}\"");
+    }
+    put(headers, X_FORWARDED_FOR, &chain);
+    put(headers, X_FORWARDED_PROTO, proto);
+    put(headers, X_FORWARDED_HOST, authority);
+    put(headers, header::FORWARDED, &hops.join(", "));
+}
+
+fn forwarded_for(address: &IpAddr) -> String {
+    match address {
+        IpAddr::V4(v4) => format!("for={v4}"),
+        IpAddr::V6(v6) => format!("for=\"[{v6}]\""),
+    }
+}
+
+/// Takes out of the shop's answer what only we may say.
+pub(super) fn from_shop(headers: &mut HeaderMap) {
+    let ours: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("stanchion-")).cloned().collect();
+    for name in ours {
+        headers.remove(name);
+    }
+}
+
+/// Sets a header to text that may not be a header's value, in which case it is left out.
+pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ed_24_ed_25_no_header_of_the_clients_speaks_for_us() {
+        let mut headers: HeaderMap = [
+            ("x-forwarded-for", "9.9.9.9"),
+            ("x_forwarded_for", "1.2.3.4"),
+            ("x.forwarded.proto", "https"),
+            ("stanchion_admitted", "1"),
+            ("stanchion-visitor", "me"),
+            ("x-stanchion-session", "a"),
+            ("x-real-ip", "9.9.9.9"),
+            ("true-client-ip", "9.9.9.9"),
+            ("x-original-url", "/admin"),
+            ("forwarded", "for=9.9.9.9"),
+            ("authorization", "Bearer shop"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
+        .collect();
+        let chain = vec!["2001:db8::1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
+        let client = Client { ip: chain[0], chain, https: true };
+
+        for_shop(&mut headers, &client, "shop.test:8443");
+
+        let mut left: Vec<String> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "authorization: Bearer shop",
+                "forwarded: for=\"[2001:db8::1]\";proto=https;host=\"shop.test:8443\", for=127.0.0.2",
+                "x-forwarded-for: 2001:db8::1, 127.0.0.2",
+                "x-forwarded-host: shop.test:8443",
+                "x-forwarded-proto: https",
+            ]
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! One request from its head to its response, in named steps:
+//! check → identify → route → limit → own | forward | wait → respond.
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::asked::{Asked, Reader, reader};
+use super::checkout::{self, Change};
+use super::forward::Permit;
+use super::identify::{self, Visitor};
+use super::respond::{self, Place};
+use super::route::{self, Call, Own, Route};
+use super::sale::SaleGate;
+use super::{Gateway, own, queue_page, waiting};
+use crate::domain::limits::AddressKey;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::http::body::{Body, Drained};
+use crate::http::client_ip::Client;
+use crate::http::guard::{self, HeadFault};
+use crate::http::listener::Peer;
+use crate::http::path::Canonical;
+
+impl Gateway {
+    /// Answers one request; whatever goes wrong is an answer too.
+    pub async fn handle(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+        let method = request.method().clone();
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        let mut response = if request.uri().path() == own::HEALTH_PATH && is_read(&method) {
+            own::health(!self.draining.is_cancelled())
+        } else {
+            self.checked(request, peer).await
+        };
+        respond::share(&mut response, origin.as_ref(), &self.cors_origins);
+        respond::finish(&mut response, &method);
+        self.counted.count(&response);
+        response
+    }
+
+    /// Step 1: the head, before anything believes it.
+    async fn checked(&self, mut request: Request<Incoming>, peer: Peer) -> Response<Body> {
+        let head = match guard::check(&request) {
+            Ok(head) => head,
+            Err(fault) => return self.faulty(&request, fault),
+        };
+        guard::join_cookies(request.headers_mut());
+        let client = Client::find(peer.address, peer.tls, request.headers(), &self.trusted);
+        let path = match Canonical::parse(request.uri().path()) {
+            Ok(path) => path,
+            Err(fault) => {
+                let refusal = Refusal::bad_request("path", fault);
+                return self.refused(&refusal, reader(request.headers()), None, "/");
+            }
+        };
+        let mut asked = Asked::new(request, head, client, path);
+        let mut response = match self.answer(&mut asked).await {
+            Ok(response) => response,
+            Err(refusal) => {
+                let sale = self.sales.iter().find(|sale| is_about(&asked, sale));
+                self.refused(&refusal, asked.reader, sale, next_after_refusal(&asked))
+            }
+        };
+        if asked.drop_body().await == Drained::Cut && asked.is_http1() {
+            respond::close(&mut response);
+        }
+        tracing::debug!(
+            method = %asked.parts.method,
+            path = asked.path.as_str(),
+            status = response.status().as_u16(),
+            "answered"
+        );
+        response
+    }
+
+    /// Steps 2 to 5.
+    async fn answer(&self, asked: &mut Asked) -> Result<Response<Body>, Refusal> {
+        if !self.hostnames.contains(&asked.head.host) {
+            let detail = format!("'{}' is not served here; see public.hostnames", asked.head.host);
+            return Err(Refusal::bad_request("Host", detail).status(421));
+        }
+        let now_ms = self.now_ms();
+        match route::decide(asked, &self.sales, now_ms)? {
+            Route::Shop(free) => self.shop.forward(asked, &Permit::Free(free)).await,
+            Route::Gated(sale) => self.gated(asked, sale, now_ms).await,
+            Route::Own(Own::Jwks) => Ok(own::jwks(self.keys.jwks())),
+            Route::Own(Own::Asset(name)) => own::asset(asked, &name),
+            Route::Own(Own::Problem(name)) => own::problem(asked.reader, &name, now_ms),
+            Route::Own(Own::Preflight) => Ok(own::preflight()),
+            Route::Own(Own::Sale(sale, call)) => self.called(asked, sale, call, now_ms).await,
+        }
+    }
+
+    /// A protected path: on to the shop with a pass, else the queue.
+    async fn gated(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        now_ms: u64,
+    ) -> Result<Response<Body>, Refusal> {
+        let visitor = self.visitor(asked, sale, now_ms).await?;
+        match &visitor.pass {
+            Some(_) if asked.path.had_dots() => {
+                let cure = "must not contain '.' or '..' segments; send the path they lead to";
+                Err(Refusal::bad_request("path", cure))
+            }
+            Some(pass) => self.shop.forward(asked, &Permit::Admitted(pass)).await,
+            None => {
+                self.limit(asked, &visitor)?;
+                queue_page::at_gate(asked, sale, &visitor, &self.login_url).await
+            }
+        }
+    }
+
+    /// A call to one of our own endpoints.
+    async fn called(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        call: Call,
+        now_ms: u64,
+    ) -> Result<Response<Body>, Refusal> {
+        match call {
+            Call::Draw => return Ok(waiting::draw(sale)),
+            Call::Stock => return waiting::stock(sale),
+            _ => {}
+        }
+        let visitor = self.visitor(asked, sale, now_ms).await?;
+        self.limit_call(asked, call, &visitor)?;
+        match call {
+            Call::Page => Ok(queue_page::show(asked, sale, &visitor, &self.login_url)),
+            Call::Join => waiting::join(asked, sale, &visitor).await,
+            Call::Status => Ok(waiting::status(sale, &visitor)),
+            Call::Claim => waiting::claim(asked, sale, &visitor).await,
+            Call::Draw => Ok(waiting::draw(sale)),
+            Call::Stock => waiting::stock(sale),
+            Call::Orders => checkout::own_orders(&self.core, sale, &visitor).await,
+            Call::Reserve => checkout::reserve(&self.core, asked, sale, &visitor).await,
+            Call::Release(id) => {
+                let change = (id, Change::Release);
+                checkout::change(&self.core, asked, sale, &visitor, change).await
+            }
+            Call::Extend(id) => {
+                let change = (id, Change::Extend);
+                checkout::change(&self.core, asked, sale, &visitor, change).await
+            }
+        }
+    }
+
+    async fn visitor(
+        &self,
+        asked: &Asked,
+        sale: &SaleGate,
+        now_ms: u64,
+    ) -> Result<Visitor, Refusal> {
+        let account = self.accounts.ask(asked.headers()).await;
+        identify::visitor(asked, sale, &self.keys, now_ms, account)
+    }
+
+    /// The narrowest quota that fits: an account's or a place's own, before the address'.
+    fn limit(&self, asked: &Asked, visitor: &Visitor) -> Result<(), Refusal> {
+        match (visitor.account_id(), &visitor.ticket) {
+            (_, Some(ticket)) => self.limiter.poll(&ticket.sub),
+            (Some(account), None) => self.limiter.account(account),
+            (None, None) => self.limiter.address(AddressKey::of(asked.client.ip)),
+        }
+    }
+
+    /// What changes something is counted apart from polls, so that polling as told leaves room
+    /// for a claim, and a double click for an order.
+    fn limit_call(&self, asked: &Asked, call: Call, visitor: &Visitor) -> Result<(), Refusal> {
+        let subject = match call {
+            Call::Page | Call::Status | Call::Draw | Call::Stock => None,
+            Call::Join | Call::Claim => visitor.ticket.as_ref().map(|ticket| &ticket.sub),
+            Call::Reserve | Call::Orders | Call::Release(_) | Call::Extend(_) => {
+                visitor.pass.as_ref().map(|pass| &pass.admission.sub)
+            }
+        };
+        match subject {
+            Some(subject) => self.limiter.action(subject),
+            None => self.limit(asked, visitor),
+        }
+    }
+
+    fn refused(
+        &self,
+        refusal: &Refusal,
+        reader: Reader,
+        sale: Option<&SaleGate>,
+        next: &str,
+    ) -> Response<Body> {
+        if refusal.http_status() >= 500 {
+            tracing::info!(
+                problem = refusal.problem.name(),
+                detail = refusal.detail,
+                "unavailable"
+            );
+        }
+        let place = Place {
+            sale: sale.map(|sale| sale.id().as_str()),
+            next,
+            login_url: &self.login_url,
+            now_ms: self.now_ms(),
+        };
+        let mut response = respond::refusal(refusal, reader, &place);
+        if refusal.problem == Problem::Waiting {
+            let queue = HeaderValue::from_static("queue");
+            response.headers_mut().insert(respond::STANCHION_ANSWER, queue);
+        }
+        response
+    }
+
+    /// A head that is not to be believed ends its connection.
+    fn faulty(&self, request: &Request<Incoming>, fault: HeadFault) -> Response<Body> {
+        let mut response = if fault == HeadFault::ServerItself {
+            respond::bare(StatusCode::NO_CONTENT)
+        } else {
+            let status = fault.status().as_u16();
+            let refusal = Refusal::new(Problem::BadRequest, fault.to_string()).status(status);
+            self.refused(&refusal, reader(request.headers()), None, "/")
+        };
+        if matches!(fault, HeadFault::Method | HeadFault::ServerItself) {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(guard::ALLOW));
+        }
+        if request.version() != hyper::Version::HTTP_2 && fault != HeadFault::ServerItself {
+            respond::close(&mut response);
+        }
+        response
+    }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// The sale whose page a refusal is shown on.
+fn is_about(asked: &Asked, sale: &SaleGate) -> bool {
+    let own = sale.queue_url();
+    let path = asked.path.as_str();
+    let is_own =
+        path.strip_prefix(own.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('/'));
+    is_own || sale.protects(&asked.path)
+}
+
+/// Where "try again" leads: a page that can be asked for again.
+fn next_after_refusal(asked: &Asked) -> &str {
+    if is_read(asked.method()) { asked.target() } else { "/" }
+}

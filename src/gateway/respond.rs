@@ -1,0 +1,195 @@
+//! Answers of ours: every one says that it is, and that nobody may keep it.
+
+use bytes::Bytes;
+use hyper::body::Body as HttpBody;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Response, StatusCode};
+use serde::Serialize;
+
+use super::asked::Reader;
+use super::headers::put;
+use super::pages::{self, PageState, PageView, ProblemNote};
+use crate::domain::refusal::{Problem, Refusal};
+use crate::http::body::{self, Body};
+
+/// Tells machines what kind of answer this is.
+pub(super) const STANCHION_ANSWER: HeaderName = HeaderName::from_static("stanchion-answer");
+
+const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
+const VARY: HeaderValue =
+    HeaderValue::from_static("Cookie, Accept, Sec-Fetch-Dest, Sec-Fetch-Mode");
+
+/// What kind of answer it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The queue, in some form, instead of what was asked for.
+    Queue,
+    /// A refusal.
+    Refused,
+    /// Something behind us does not answer.
+    Unavailable,
+    /// What was asked of us ourselves.
+    Own,
+}
+
+impl Kind {
+    fn word(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Queue => "queue",
+            Self::Refused => "refused",
+            Self::Unavailable => "unavailable",
+            Self::Own => "own",
+        })
+    }
+}
+
+/// An answer of ours without a body yet.
+fn ours(status: StatusCode, kind: Kind) -> Response<Body> {
+    let mut response = Response::new(body::empty());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, PRIVATE);
+    headers.insert(header::VARY, VARY);
+    headers.insert(STANCHION_ANSWER, kind.word());
+    response
+}
+
+/// Bytes of a type.
+pub(super) fn bytes(
+    status: StatusCode,
+    content_type: &'static str,
+    bytes: impl Into<Bytes>,
+    kind: Kind,
+) -> Response<Body> {
+    let mut response = ours(status, kind);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    *response.body_mut() = body::full(bytes);
+    response
+}
+
+/// JSON.
+pub(super) fn json(status: StatusCode, value: &impl Serialize, kind: Kind) -> Response<Body> {
+    match serde_json::to_vec(value) {
+        Ok(text) => bytes(status, "application/json", text, kind),
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written");
+            ours(StatusCode::INTERNAL_SERVER_ERROR, Kind::Unavailable)
+        }
+    }
+}
+
+/// A page.
+pub(super) fn page(status: StatusCode, view: &PageView, kind: Kind) -> Response<Body> {
+    match pages::render(view) {
+        Ok(html) => {
+            let mut response = bytes(status, "text/html; charset=utf-8", html, kind);
+            let headers = response.headers_mut();
+            let policy = HeaderValue::from_static(pages::CONTENT_SECURITY_POLICY);
+            headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+            headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+            response
+        }
+        Err(error) => {
+            tracing::error!(%error, "a page could not be written");
+            ours(StatusCode::INTERNAL_SERVER_ERROR, Kind::Unavailable)
+        }
+    }
+}
+
+/// 303 to a path of this host.
+pub(super) fn see_other(to: &str) -> Response<Body> {
+    let mut response = ours(StatusCode::SEE_OTHER, Kind::Own);
+    put(response.headers_mut(), header::LOCATION, to);
+    response
+}
+
+/// Nothing but a status.
+pub(super) fn bare(status: StatusCode) -> Response<Body> {
+    ours(status, Kind::Own)
+}
+
+/// Where a page about a refusal stands.
+pub(super) struct Place<'a> {
+    /// The sale it is about, if any.
+    pub(super) sale: Option<&'a str>,
+    /// Where to go on.
+    pub(super) next: &'a str,
+    /// Where to sign in.
+    pub(super) login_url: &'a str,
+    /// The room's clock.
+    pub(super) now_ms: u64,
+}
+
+/// The one place where a refusal becomes HTTP.
+pub(super) fn refusal(refusal: &Refusal, reader: Reader, place: &Place<'_>) -> Response<Body> {
+    let status =
+        StatusCode::from_u16(refusal.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let kind = if status.is_server_error() { Kind::Unavailable } else { Kind::Refused };
+    let mut response = match reader {
+        Reader::Person => page(status, &view(refusal, place), kind),
+        Reader::Script => {
+            let mut json = json(status, &refusal.to_json(), kind);
+            let problem = HeaderValue::from_static("application/problem+json");
+            json.headers_mut().insert(header::CONTENT_TYPE, problem);
+            json
+        }
+    };
+    retry_after(response.headers_mut(), refusal);
+    response
+}
+
+/// Tells when to come back.
+pub(super) fn retry_after(headers: &mut HeaderMap, refusal: &Refusal) {
+    if let Some(seconds) = refusal.retry_after_seconds() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+}
+
+fn view(refusal: &Refusal, place: &Place<'_>) -> PageView {
+    let state = match refusal.problem {
+        Problem::ShopUnavailable => PageState::ShopUnavailable,
+        Problem::SignInRequired => PageState::SignIn,
+        Problem::SaleFull => PageState::Full,
+        _ => PageState::Problem,
+    };
+    let note = ProblemNote { problem: refusal.problem, detail: refusal.detail.clone() };
+    let mut view = PageView::new(state, place.now_ms);
+    view.sale = place.sale.map(str::to_owned);
+    place.next.clone_into(&mut view.next);
+    view.login_url = (state == PageState::SignIn).then(|| place.login_url.to_owned());
+    view.retry_after_ms = refusal.retry_after_ms;
+    view.problem = Some(note);
+    view
+}
+
+/// What every answer gets on its way out. HEAD keeps the length and loses the body.
+pub(super) fn finish(response: &mut Response<Body>, method: &Method) {
+    if *method == Method::HEAD && response.headers().contains_key(STANCHION_ANSWER) {
+        if let Some(length) = response.body().size_hint().exact() {
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        *response.body_mut() = body::empty();
+    }
+}
+
+/// Says that the connection ends here.
+pub(super) fn close(response: &mut Response<Body>) {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+}
+
+/// Lets scripts of trusted origins read our refusals and statuses.
+pub(super) fn share(response: &mut Response<Body>, origin: Option<&HeaderValue>, known: &[String]) {
+    let ours = response.headers().contains_key(STANCHION_ANSWER);
+    let Some(origin) = origin.filter(|origin| ours && known.iter().any(|k| *origin == k.as_str()))
+    else {
+        return;
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+    let readable = HeaderValue::from_static("Retry-After, Stanchion-Answer, Idempotent-Replayed");
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+}

@@ -1,0 +1,166 @@
+//! Where a request goes, decided on its canonical path and method alone.
+
+use hyper::{Method, header};
+use uuid::Uuid;
+
+use super::asked::Asked;
+use super::sale::SaleGate;
+use crate::domain::refusal::{Problem, Refusal};
+
+/// Proof that a request needs no admission. Only [`decide`] makes one.
+pub(super) struct Ungated(());
+
+/// Where a request goes.
+pub(super) enum Route<'a> {
+    /// To us.
+    Own(Own<'a>),
+    /// To a protected path.
+    Gated(&'a SaleGate),
+    /// To the shop.
+    Shop(Ungated),
+}
+
+/// What is asked of us.
+pub(super) enum Own<'a> {
+    /// The public admission keys.
+    Jwks,
+    /// An asset by its hashed name.
+    Asset(String),
+    /// The page of a problem type.
+    Problem(String),
+    /// Something of a sale.
+    Sale(&'a SaleGate, Call),
+    /// A browser asks whether its script may ask.
+    Preflight,
+}
+
+/// What is asked of a sale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    /// The queue page.
+    Page,
+    /// Join.
+    Join,
+    /// The status body.
+    Status,
+    /// Claim.
+    Claim,
+    /// The draw's proof.
+    Draw,
+    /// The stock.
+    Stock,
+    /// The own reservations.
+    Orders,
+    /// A new reservation.
+    Reserve,
+    /// Give a hold back.
+    Release(Uuid),
+    /// Hold longer.
+    Extend(Uuid),
+}
+
+/// Decides.
+pub(super) fn decide<'a>(
+    asked: &Asked,
+    sales: &'a [SaleGate],
+    now_ms: u64,
+) -> Result<Route<'a>, Refusal> {
+    let path = asked.path.as_str();
+    if path == "/_stanchion" || path.starts_with("/_stanchion/") {
+        return own(asked, sales).map(Route::Own);
+    }
+    let gated = sales.iter().find(|sale| sale.protects(&asked.path));
+    match gated {
+        Some(sale) if !passes_ungated(asked, sale, now_ms) => Ok(Route::Gated(sale)),
+        Some(_) | None if asked.path.had_dots() => {
+            let cure = "must not contain '.' or '..' segments; send the path they lead to";
+            Err(Refusal::bad_request("path", cure))
+        }
+        Some(_) | None => Ok(Route::Shop(Ungated(()))),
+    }
+}
+
+/// A protected path passes outside of the sale if the settings say so, when it is on the list of
+/// what is never gated, and for a true preflight, which carries no cookie and does nothing.
+fn passes_ungated(asked: &Asked, sale: &SaleGate, now_ms: u64) -> bool {
+    !sale.is_gating(now_ms)
+        || (sale.never_gates(asked.method(), &asked.path) && !asked.path.had_dots())
+        || is_preflight(asked)
+}
+
+fn is_preflight(asked: &Asked) -> bool {
+    let headers = asked.headers();
+    asked.method() == Method::OPTIONS
+        && headers.contains_key(header::ORIGIN)
+        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && !asked.has_body()
+}
+
+fn own<'a>(asked: &Asked, sales: &'a [SaleGate]) -> Result<Own<'a>, Refusal> {
+    if is_preflight(asked) {
+        return Ok(Own::Preflight);
+    }
+    let rest = asked.path.as_str().trim_start_matches("/_stanchion").trim_start_matches('/');
+    let parts: Vec<&str> = rest.split('/').collect();
+    let method = asked.method();
+    match parts.as_slice() {
+        ["jwks.json"] => get(method).map(|()| Own::Jwks),
+        ["assets", name] => get(method).map(|()| Own::Asset((*name).to_owned())),
+        ["problems", name] => get(method).map(|()| Own::Problem((*name).to_owned())),
+        [""] => Err(not_found("there is nothing here; the queue is at /_stanchion/SALE")),
+        [sale, call @ ..] => {
+            let known = sales.iter().find(|known| known.id().as_str() == *sale);
+            let sale = known.ok_or_else(|| {
+                Refusal::new(Problem::UnknownSale, format!("there is no sale '{sale}' here"))
+            })?;
+            self::call(method, call).map(|call| Own::Sale(sale, call))
+        }
+        [] => Err(not_found("there is nothing here")),
+    }
+}
+
+fn call(method: &Method, parts: &[&str]) -> Result<Call, Refusal> {
+    let id = |raw: &str| {
+        Uuid::parse_str(raw)
+            .map_err(|_| Refusal::new(Problem::UnknownOrder, "the id of a reservation is a UUID"))
+    };
+    match parts {
+        [] => get(method).map(|()| Call::Page),
+        ["join"] => post(method).map(|()| Call::Join),
+        ["claim"] => post(method).map(|()| Call::Claim),
+        ["status"] => get(method).map(|()| Call::Status),
+        ["draw"] => get(method).map(|()| Call::Draw),
+        ["stock"] => get(method).map(|()| Call::Stock),
+        ["reservations"] if method == Method::POST => Ok(Call::Reserve),
+        ["reservations"] => get(method).map(|()| Call::Orders),
+        ["reservations", order, "release"] => {
+            post(method)?;
+            id(order).map(Call::Release)
+        }
+        ["reservations", order, "extend"] => {
+            post(method)?;
+            id(order).map(Call::Extend)
+        }
+        _ => Err(not_found("a sale has no such call; see its page at /_stanchion/SALE")),
+    }
+}
+
+fn get(method: &Method) -> Result<(), Refusal> {
+    match *method {
+        Method::GET | Method::HEAD => Ok(()),
+        _ => Err(wrong_method("GET")),
+    }
+}
+
+fn post(method: &Method) -> Result<(), Refusal> {
+    if method == Method::POST { Ok(()) } else { Err(wrong_method("POST")) }
+}
+
+fn wrong_method(right: &str) -> Refusal {
+    Refusal::bad_request("method", format!("must be {right} here")).status(405)
+}
+
+/// 404 of ours.
+pub(super) fn not_found(detail: &str) -> Refusal {
+    Refusal::bad_request("path", detail).status(404)
+}

@@ -1,0 +1,102 @@
+//! One sale as the edge sees it: what it protects, and its room.
+
+use std::sync::Arc;
+
+use hyper::Method;
+
+use crate::config::settings::{Outside, Sale};
+use crate::domain::id::SaleId;
+use crate::http::path::{Canonical, Pattern, PatternError, Rule};
+use crate::room::Room;
+
+/// A sale's settings, patterns and room.
+pub(super) struct SaleGate {
+    /// The room.
+    pub(super) room: Arc<Room>,
+    /// The settings.
+    pub(super) settings: Sale,
+    protected: Vec<Pattern>,
+    never_gate: Vec<Rule>,
+}
+
+/// A pattern of the settings that is none; the text names the key.
+#[derive(Debug, thiserror::Error)]
+#[error("sale {sale}: {pattern:?} {error}")]
+pub struct SaleError {
+    sale: SaleId,
+    pattern: String,
+    error: PatternError,
+}
+
+impl SaleGate {
+    /// Reads the patterns.
+    pub(super) fn new(settings: Sale, room: Arc<Room>) -> Result<Self, SaleError> {
+        let bad = |pattern: &str, error| SaleError {
+            sale: settings.id.clone(),
+            pattern: pattern.to_owned(),
+            error,
+        };
+        let protected = settings.paths.iter();
+        let protected = protected
+            .map(|raw| Pattern::parse(raw).map_err(|error| bad(raw, error)))
+            .collect::<Result<_, _>>()?;
+        let never_gate = settings.never_gate.iter();
+        let never_gate = never_gate
+            .map(|raw| Rule::parse(raw).map_err(|error| bad(raw, error)))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { room, settings, protected, never_gate })
+    }
+
+    /// The sale's id.
+    pub(super) fn id(&self) -> &SaleId {
+        &self.settings.id
+    }
+
+    /// Whether the sale is about this path.
+    pub(super) fn protects(&self, path: &Canonical) -> bool {
+        self.protected.iter().any(|pattern| pattern.matches(path))
+    }
+
+    /// Whether a request is on the list of those that pass at any time.
+    pub(super) fn never_gates(&self, method: &Method, path: &Canonical) -> bool {
+        self.never_gate.iter().any(|rule| rule.matches(method, path))
+    }
+
+    /// Whether protected paths are closed at this instant of the room's clock.
+    pub(super) fn is_gating(&self, now_ms: u64) -> bool {
+        let seen = self.room.snapshot();
+        let control = &seen.control;
+        if now_ms < control.lobby_opens_ms {
+            self.settings.before == Outside::Gate
+        } else if now_ms >= control.closes_ms {
+            self.settings.after == Outside::Gate
+        } else {
+            true
+        }
+    }
+
+    /// Run and epoch in force: tickets of another run and admissions of another epoch are void.
+    pub(super) fn run_and_epoch(&self) -> (u64, u64) {
+        let seen = self.room.snapshot();
+        (seen.control.run, seen.control.epoch)
+    }
+
+    /// The queue page.
+    pub(super) fn queue_url(&self) -> String {
+        format!("/_stanchion/{}", self.id())
+    }
+
+    /// The queue page, on the way to somewhere.
+    pub(super) fn queue_url_to(&self, next: &str) -> String {
+        let query =
+            form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+        format!("{}?{query}", self.queue_url())
+    }
+
+    /// A protected path to go on to, when the visitor named none.
+    pub(super) fn way_in(&self) -> String {
+        let first = self.settings.paths.first().map_or("/", String::as_str);
+        let path = first.strip_suffix("/**").unwrap_or(first);
+        if path.is_empty() { "/".to_owned() } else { path.to_owned() }
+    }
+}

@@ -1,0 +1,263 @@
+//! Joining, asking and claiming: what a visitor does in the waiting room.
+
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use super::accounts::Vouched;
+use super::asked::{Asked, Wire, own_path};
+use super::cookies::{self, Kind as Token};
+use super::core_client::IDEMPOTENCY_KEY;
+use super::identify::Visitor;
+use super::respond::{self, Kind};
+use super::sale::SaleGate;
+use crate::domain::admission::Admission;
+use crate::domain::id::OrderKey;
+use crate::domain::limits::AddressKey;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::status::{Status, rfc3339};
+use crate::domain::ticket::Ticket;
+use crate::http::body::Body;
+use crate::room::{Claimed, JoinRequest, Place};
+
+/// What a join may say, as a form or as JSON.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JoinBody {
+    join_key: Option<String>,
+    next: Option<String>,
+}
+
+/// What a claim may say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimBody {
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct JoinAnswer<'a> {
+    #[serde(flatten)]
+    status: Status,
+    ticket: &'a str,
+}
+
+/// `POST …/join`.
+pub(super) async fn join(
+    asked: &mut Asked,
+    sale: &SaleGate,
+    visitor: &Visitor,
+) -> Result<Response<Body>, Refusal> {
+    let wire = asked.wire()?;
+    let body: JoinBody = asked.read_as().await?;
+    let key = join_key(asked, &body)?;
+    let place = take_place(asked, sale, visitor, key).await?;
+    let mut response = match wire {
+        Wire::Form => respond::see_other(&way_back(sale, body.next.as_deref())),
+        Wire::Json => {
+            let status = if place.known { StatusCode::OK } else { StatusCode::CREATED };
+            let told = sale.room.status(Some(&place.ticket), None);
+            let answer = JoinAnswer { status: told, ticket: &place.token };
+            respond::json(status, &answer, Kind::Own)
+        }
+    };
+    let token = place.token;
+    set_cookie(&mut response, Token::Ticket, sale, asked.client.https, token);
+    Ok(response)
+}
+
+/// The key that makes a double click one place: the header's, the form's, or one for this once.
+fn join_key(asked: &Asked, body: &JoinBody) -> Result<String, Refusal> {
+    let header = asked.text(IDEMPOTENCY_KEY).map(|raw| raw.trim().trim_matches('"'));
+    let (field, raw) = match (header, &body.join_key) {
+        (Some(header), _) => ("Idempotency-Key", header),
+        (None, Some(field)) if !field.is_empty() => ("join_key", field.as_str()),
+        (None, _) => return Ok(fresh_key()),
+    };
+    let key = OrderKey::parse(raw).map_err(|error| Refusal::bad_request(field, error))?;
+    Ok(key.as_str().to_owned())
+}
+
+/// A key nobody else makes.
+pub(super) fn fresh_key() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+/// Takes a place, or finds the one the visitor has. Who was called and has missed it gets a new
+/// one, behind everybody waiting now.
+pub(super) async fn take_place(
+    asked: &Asked,
+    sale: &SaleGate,
+    visitor: &Visitor,
+    key: String,
+) -> Result<Place, Refusal> {
+    if visitor.account == Vouched::Unknown && sale.settings.require_account {
+        let detail = "the shop's sign-in is not answering; your place, if you have one, is kept";
+        return Err(Refusal::new(Problem::AccountUnavailable, detail).retry_after_ms(3_000));
+    }
+    if sale.settings.require_account && visitor.account_id().is_none() {
+        let detail = "this sale gives one place to each account; sign in at the shop, then join";
+        return Err(Refusal::new(Problem::SignInRequired, detail));
+    }
+    let mut ticket = visitor.ticket.clone();
+    if let Some(held) = &ticket
+        && is_called(sale, held)
+        && has_missed(sale, held).await
+    {
+        ticket = None;
+    }
+    let request = JoinRequest {
+        key,
+        account: visitor.account_id().cloned(),
+        address: Some(AddressKey::of(asked.client.ip)),
+        ticket,
+    };
+    sale.room.join(request).await
+}
+
+/// Whether the cursor has passed a ticket's position.
+pub(super) fn is_called(sale: &SaleGate, ticket: &Ticket) -> bool {
+    let seen = sale.room.snapshot();
+    let position = seen.draw.as_ref().and_then(|draw| ticket.cohort.position(draw));
+    position.is_some_and(|position| position < seen.cursor)
+}
+
+async fn has_missed(sale: &SaleGate, ticket: &Ticket) -> bool {
+    matches!(sale.room.claim(ticket).await, Err(refusal) if refusal.problem == Problem::Missed)
+}
+
+/// Back to where the shopper was going, if the queue is shown there; else to the queue page.
+fn way_back(sale: &SaleGate, next: Option<&str>) -> String {
+    let next = next.and_then(own_path).map_or_else(|| sale.way_in(), str::to_owned);
+    sale.queue_url_to(&next)
+}
+
+/// `GET …/status`. No store is touched.
+pub(super) fn status(sale: &SaleGate, visitor: &Visitor) -> Response<Body> {
+    respond::json(StatusCode::OK, &told(sale, visitor), Kind::Own)
+}
+
+/// The status body for a visitor.
+pub(super) fn told(sale: &SaleGate, visitor: &Visitor) -> Status {
+    let pass = visitor.pass.as_ref().map(|pass| pass.admission.as_ref());
+    sale.room.status(visitor.ticket.as_ref(), pass)
+}
+
+#[derive(Serialize)]
+struct ClaimAnswer<'a> {
+    admission: &'a str,
+    slot_ms: u64,
+    expires_at: String,
+    #[serde(rename = "continue")]
+    go_on: String,
+}
+
+#[derive(Serialize)]
+struct Booked {
+    admitted_at: Option<String>,
+    retry_after_ms: Option<u64>,
+}
+
+/// `POST …/claim`.
+pub(super) async fn claim(
+    asked: &mut Asked,
+    sale: &SaleGate,
+    visitor: &Visitor,
+) -> Result<Response<Body>, Refusal> {
+    let wire = asked.wire()?;
+    let body: ClaimBody = asked.read_as().await?;
+    let go_on = body.next.as_deref().and_then(own_path);
+    let go_on = go_on.map_or_else(|| sale.way_in(), str::to_owned);
+    let ticket = visitor.ticket.as_ref().ok_or_else(|| {
+        let detail = "there is no valid ticket of this sale on the request; join first";
+        Refusal::new(Problem::NotCalled, detail).with("queue_url", sale.queue_url())
+    })?;
+    match (sale.room.claim(ticket).await?, wire) {
+        (Claimed::Admitted { token, .. }, Wire::Form) => {
+            Ok(with_pass(respond::see_other(&go_on), asked, sale, token))
+        }
+        (Claimed::Admitted { admission, token }, Wire::Json) => {
+            let answer = claim_answer(&admission, &token, go_on);
+            let response = respond::json(StatusCode::OK, &answer, Kind::Own);
+            Ok(with_pass(response, asked, sale, token))
+        }
+        (Claimed::Wait { .. }, Wire::Form) => Ok(respond::see_other(&sale.queue_url_to(&go_on))),
+        (Claimed::Wait { slot_ms, retry_after_ms }, Wire::Json) => {
+            let booked = Booked { admitted_at: slot_ms.map(rfc3339), retry_after_ms };
+            let mut response = respond::json(StatusCode::ACCEPTED, &booked, Kind::Own);
+            if let Some(ms) = retry_after_ms {
+                let seconds = HeaderValue::from(ms.div_ceil(1000));
+                response.headers_mut().insert(header::RETRY_AFTER, seconds);
+            }
+            Ok(response)
+        }
+    }
+}
+
+fn claim_answer<'a>(admission: &Admission, token: &'a str, go_on: String) -> ClaimAnswer<'a> {
+    ClaimAnswer {
+        admission: token,
+        slot_ms: admission.slot_ms,
+        expires_at: rfc3339(admission.exp.saturating_mul(1000)),
+        go_on,
+    }
+}
+
+/// Adds the pass cookie.
+pub(super) fn with_pass(
+    mut response: Response<Body>,
+    asked: &Asked,
+    sale: &SaleGate,
+    token: String,
+) -> Response<Body> {
+    set_cookie(&mut response, Token::Pass, sale, asked.client.https, token);
+    response
+}
+
+/// Adds one of our cookies.
+pub(super) fn set_cookie(
+    response: &mut Response<Body>,
+    kind: Token,
+    sale: &SaleGate,
+    https: bool,
+    token: String,
+) {
+    if let Some(line) = cookies::set(kind, sale.id(), https, token) {
+        response.headers_mut().append(header::SET_COOKIE, line);
+    }
+}
+
+/// `GET …/draw`.
+pub(super) fn draw(sale: &SaleGate) -> Response<Body> {
+    let proof = sale.room.snapshot().proof(sale.id());
+    respond::json(StatusCode::OK, &proof, Kind::Own)
+}
+
+#[derive(Serialize)]
+struct SkuStock {
+    sku: String,
+    available: u64,
+    held: u64,
+    confirmed: u64,
+}
+
+/// `GET …/stock`: nothing that the system does not believe.
+pub(super) fn stock(sale: &SaleGate) -> Result<Response<Body>, Refusal> {
+    let (seen, now_ms) = (sale.room.snapshot(), sale.room.now_ms());
+    let figures = seen.figures.as_ref().filter(|_| seen.stock(now_ms).is_some());
+    let Some(figures) = figures else {
+        let detail = "the stock is not known at this moment; ask again";
+        return Err(Refusal::new(Problem::Paused, detail).retry_after_ms(1_000));
+    };
+    let skus: Vec<SkuStock> = figures
+        .skus
+        .iter()
+        .map(|figures| SkuStock {
+            sku: figures.sku.as_str().to_owned(),
+            available: figures.available,
+            held: figures.held,
+            confirmed: figures.confirmed,
+        })
+        .collect();
+    Ok(respond::json(StatusCode::OK, &serde_json::json!({ "skus": skus }), Kind::Own))
+}
