@@ -5,6 +5,7 @@ mod gateway;
 mod limits;
 mod listeners;
 mod probes;
+mod reload;
 mod serve;
 
 pub use serve::{Role, serve};

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::listeners::Doors;
-use super::{core, gateway, limits, probes};
+use super::{core, gateway, limits, probes, reload};
 use crate::config::Settings;
 use crate::config::load::Loaded;
 use crate::config::secret::secret;
@@ -65,10 +65,11 @@ pub(super) struct Parts {
 }
 
 /// Runs until it is told to stop, or until a part of it dies.
-pub async fn serve(mut loaded: Loaded, role: Role) -> anyhow::Result<()> {
-    limits::raise(&mut loaded.settings.limits.max_connections);
+pub async fn serve(loaded: Loaded, role: Role) -> anyhow::Result<()> {
+    let mut settings = loaded.settings.clone();
+    limits::raise(&mut settings.limits.max_connections);
     let life = Lifecycle::new();
-    let parts = parts(&loaded.settings, role, life.clone())?;
+    let parts = parts(settings, role, life.clone())?;
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
     doors.announce()?;
 
@@ -83,6 +84,7 @@ pub async fn serve(mut loaded: Loaded, role: Role) -> anyhow::Result<()> {
         gateway::start(&parts, doors.public, &core_url, &mut health)?;
     }
 
+    reload::start(&parts, &loaded)?;
     let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics));
     parts.serve_router("ops listener", doors.ops, router);
     writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
@@ -90,7 +92,7 @@ pub async fn serve(mut loaded: Loaded, role: Role) -> anyhow::Result<()> {
     life.run(DRAIN).await
 }
 
-fn parts(settings: &Settings, role: Role, life: Lifecycle) -> anyhow::Result<Parts> {
+fn parts(settings: Settings, role: Role, life: Lifecycle) -> anyhow::Result<Parts> {
     let (redis, core, ops) = (&settings.redis, &settings.core, &settings.ops);
     let redis_url =
         secret("redis.urls_env", &redis.urls_env, "set it to redis://HOST:PORT of your Redis")?;
@@ -102,13 +104,13 @@ fn parts(settings: &Settings, role: Role, life: Lifecycle) -> anyhow::Result<Par
         tracing::warn!("{missing}");
     }
     Ok(Parts {
-        settings: Arc::new(settings.clone()),
         life,
         metrics: Arc::new(Metrics::new(role.name())),
         keys: Arc::new(keys(&settings.keys.dir, role)?),
         redis: redis::connect(redis_url.expose_secret()).context("redis.urls_env")?,
         core_key,
         ops_key: ops_key.ok(),
+        settings: Arc::new(settings),
     })
 }
 

@@ -21,6 +21,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// To be known, though accepted.
     pub warnings: Vec<Problem>,
+    /// What the file's bytes are told apart by.
+    pub(super) digest: [u8; 32],
 }
 
 /// The file to read: the one named, else the first that is there.
@@ -39,10 +41,18 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, Refused> {
 pub fn load(file: &Path, now: jiff::Timestamp) -> Result<Loaded, Refused> {
     let bytes = std::fs::read(file)
         .map_err(|error| Refused::whole(file, format!("cannot be read: {error}")))?;
+    parse(file, bytes, now)
+}
+
+/// Checks the bytes of a file.
+pub(super) fn parse(file: &Path, bytes: Vec<u8>, now: jiff::Timestamp) -> Result<Loaded, Refused> {
+    let digest = super::reload::digest(&bytes);
     let text = String::from_utf8(bytes)
         .map_err(|_| Refused::whole(file, "is not UTF-8 text; save it as UTF-8"))?;
     match read(&text, now) {
-        Ok((settings, warnings)) => Ok(Loaded { file: file.to_owned(), settings, warnings }),
+        Ok((settings, warnings)) => {
+            Ok(Loaded { file: file.to_owned(), settings, warnings, digest })
+        }
         Err(problems) => Err(Refused::new(file, problems)),
     }
 }

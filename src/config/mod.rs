@@ -7,6 +7,7 @@ pub mod pattern;
 pub mod problem;
 #[cfg(test)]
 mod property;
+pub mod reload;
 mod rules;
 mod sales;
 pub mod secret;
