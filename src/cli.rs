@@ -45,6 +45,13 @@ enum Command {
     /// Say everything that is wrong with a settings file, by line, with what to do about it.
     #[command(after_help = "Example:\n  stanchion check config/stanchion.toml")]
     Check(Named),
+    /// Ask a running node whether it is ready; for containers without curl.
+    #[command(after_help = "Example:\n  stanchion healthcheck http://127.0.0.1:9090/readyz")]
+    Healthcheck {
+        /// The ops listener's address, with /livez or /readyz.
+        #[arg(value_name = "URL", default_value = "http://127.0.0.1:9090/readyz")]
+        url: http::Uri,
+    },
     /// The keys that tickets and admissions are signed with.
     #[command(subcommand)]
     Keys(KeysCommand),
@@ -105,6 +112,7 @@ pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(serve) => self::serve(&serve),
         Command::Check(named) => check(named.file.as_deref()),
+        Command::Healthcheck { url } => healthcheck(&url),
         Command::Keys(KeysCommand::New { dir }) => new_keys(&dir),
         Command::Draw(DrawCommand::Verify { proof, entry }) => verify(&proof, entry),
         #[cfg(feature = "lab")]
@@ -149,6 +157,12 @@ fn check(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     writeln!(said, "{}: good", loaded.file.display())?;
     say(&sales.fold(said, |said, sale| said + &sale + "\n"));
     Ok(ExitCode::SUCCESS)
+}
+
+fn healthcheck(url: &http::Uri) -> anyhow::Result<ExitCode> {
+    let answer = runtime()?.block_on(crate::ops::ask(url))?;
+    say(&answer.text);
+    Ok(if answer.good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn new_keys(dir: &Path) -> anyhow::Result<ExitCode> {
