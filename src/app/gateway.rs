@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use hyper::Request;
+use hyper::body::Incoming;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 
+use super::core::CONFIG;
+use super::listeners::CONNECTION_DRAIN;
 use super::probes;
 use super::serve::Parts;
 use crate::clock::{RoomClock, SystemClock};
 use crate::config::secret::secret;
-use crate::config::settings::{Listener, Sale};
+use crate::config::settings::{Listener, Sale, Settings};
 use crate::gateway::{Gateway, GatewayParts};
 use crate::http::listener::{self, Options, Peer};
 use crate::http::tls;
@@ -23,82 +28,90 @@ pub(super) fn start(
     core_url: &str,
     health: &mut Health,
 ) -> anyhow::Result<()> {
-    let core = vec![core_url.to_owned()];
-    health.add("core", false, move || probes::any_listens(core.clone()));
-    let shop = parts.settings.shop.origins.clone();
-    health.add("shop", false, move || probes::any_listens(shop.clone()));
-
+    let settings = &parts.settings;
     let clock = RoomClock::new(Arc::new(SystemClock));
-    let rooms = parts.settings.sales.iter().map(|sale| room(parts, &clock, sale)).collect();
-    let gateway = Arc::new(Gateway::new(GatewayParts {
-        settings: &parts.settings,
+    let rooms = settings.sales.iter().map(|sale| room(parts, &clock, sale)).collect();
+    let shop_secret = match settings.shop.secret_env.as_str() {
+        "" => None,
+        variable => Some(secret("shop.secret_env", variable, "set it, or leave the key out")?),
+    };
+    let gateway = Gateway::new(GatewayParts {
+        settings,
         rooms,
         keys: Arc::clone(&parts.keys),
         clock,
         core_url: core_url.to_owned(),
         core_key: parts.core_key.clone(),
-        shop_secret: shop_secret(&parts.settings.shop.secret_env)?,
+        shop_secret,
         draining: parts.life.draining(),
         connections: parts.life.connections(),
         metrics: &parts.metrics,
-    })?);
-    for (socket, settings) in public {
-        open(parts, &gateway, socket, &settings)?;
-    }
+    })?;
+    serve(parts, &Arc::new(gateway), public)?;
+
+    let core: Vec<String> = core_url.split(',').map(|url| url.trim().to_owned()).collect();
+    health.add("core", false, move || probes::any_listens(core.clone()));
+    let shop = settings.shop.origins.clone();
+    health.add("shop", false, move || probes::any_listens(shop.clone()));
     Ok(())
 }
 
-/// A sale's room, looking at Redis from now on.
 fn room(parts: &Parts, clock: &RoomClock, sale: &Sale) -> Arc<Room> {
     let options = RoomOptions {
         sale: sale.id.clone(),
-        control: sale.control("file"),
+        control: sale.control(CONFIG),
         token_ttl_ms: sale.token_ttl.ms(),
         places_per_ip: sale.places_per_ip,
         max_places: sale.max_places,
-        units_per_buyer: sale.skus.iter().map(|sku| sku.units_per_buyer).max().unwrap_or(0),
+        units_per_buyer: cap(sale),
     };
-    let (redis, keys) = (parts.redis.clone(), Arc::clone(&parts.keys));
-    let room = Room::new(redis, keys, clock.clone(), options);
+    let keys = Arc::clone(&parts.keys);
+    let room = Room::new(parts.redis.clone(), keys, clock.clone(), options);
     parts.life.background("room", Arc::clone(&room).run(parts.life.ending()));
     room
 }
 
-fn shop_secret(variable: &str) -> anyhow::Result<Option<secrecy::SecretString>> {
-    match variable {
-        "" => Ok(None),
-        _ => Ok(Some(secret("shop.secret_env", variable, "set it, or leave the key out")?)),
-    }
+/// The most units that one buyer may have of all SKUs together; 0 = no cap.
+fn cap(sale: &Sale) -> u32 {
+    let caps = sale.skus.iter().map(|item| item.units_per_buyer);
+    let capped = caps.clone().all(|cap| cap > 0);
+    if capped { caps.fold(0, u32::saturating_add) } else { 0 }
 }
 
-/// Opens a public listener.
-fn open(
+fn serve(
     parts: &Parts,
     gateway: &Arc<Gateway>,
-    socket: TcpListener,
-    settings: &Listener,
+    public: Vec<(TcpListener, Listener)>,
 ) -> anyhow::Result<()> {
-    let tls = match (settings.tls, parts.settings.public.certificates.first()) {
-        (false, _) => None,
-        (true, Some(pair)) => {
-            let loaded = tls::load(&pair.cert_file, &pair.key_file);
-            Some(loaded.context("public.certificates")?)
-        }
-        (true, None) => anyhow::bail!("public.certificates: a TLS listener needs one"),
-    };
-    let options = Options {
-        connections_max: parts.settings.limits.max_connections,
-        tls,
-        trusted: gateway.trusted(),
-        ..Options::default()
-    };
-    let gateway = Arc::clone(gateway);
-    let handler = move |request, peer: Peer| {
-        let gateway = Arc::clone(&gateway);
-        async move { gateway.handle(request, peer).await }
-    };
-    let (stop, tasks) = (parts.life.draining(), parts.life.connections());
-    let serve = listener::serve(socket, options, stop, tasks, handler);
-    parts.life.serve("public listener", serve);
+    let tls = tls(&parts.settings)?;
+    let seats = parts.settings.limits.max_connections / public.len().max(1);
+    for (socket, listener) in public {
+        let options = Options {
+            connections_max: seats.max(1),
+            tls: if listener.tls { tls.clone() } else { None },
+            trusted: gateway.trusted(),
+            drain: CONNECTION_DRAIN,
+        };
+        let gateway = Arc::clone(gateway);
+        let handler = move |request: Request<Incoming>, peer: Peer| {
+            let gateway = Arc::clone(&gateway);
+            async move { gateway.handle(request, peer).await }
+        };
+        let (stop, tasks) = (parts.life.draining(), parts.life.connections());
+        let accepting = listener::serve(socket, options, stop, tasks, handler);
+        parts.life.serve("public listener", accepting);
+    }
     Ok(())
+}
+
+/// The certificate of all TLS listeners; none if none of them asks for one.
+fn tls(settings: &Settings) -> anyhow::Result<Option<Arc<ServerConfig>>> {
+    let wanted = settings.public.listeners.iter().any(|listener| listener.tls);
+    match settings.public.certificates.first() {
+        Some(pair) if wanted => {
+            let loaded = tls::load(&pair.cert_file, &pair.key_file);
+            Ok(Some(loaded.context("public.certificates")?))
+        }
+        Some(_) | None => Ok(None),
+    }
 }

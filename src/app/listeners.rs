@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
@@ -11,6 +12,9 @@ use super::serve::Parts;
 use crate::config::Settings;
 use crate::config::settings::Listener;
 use crate::http::listener::{self, Options};
+
+/// How long a busy connection may go on after the doors have closed.
+pub(super) const CONNECTION_DRAIN: Duration = Duration::from_secs(25);
 
 /// Bound sockets.
 pub(super) struct Doors {
@@ -71,8 +75,8 @@ async fn bind(key: &str, addr: SocketAddr) -> anyhow::Result<TcpListener> {
 impl Parts {
     /// Serves one of the private listeners.
     pub(super) fn serve_router(&self, task: &'static str, socket: TcpListener, router: Router) {
-        let options =
-            Options { connections_max: self.settings.limits.max_connections, ..Options::default() };
+        let connections_max = self.settings.limits.max_connections;
+        let options = Options { connections_max, drain: CONNECTION_DRAIN, ..Options::default() };
         let (stop, tasks) = (self.life.draining(), self.life.connections());
         self.life.serve(task, listener::serve_router(socket, options, stop, tasks, router));
     }

@@ -93,9 +93,9 @@ fn shop(shop: &Shop, findings: &mut Findings<'_, '_>) {
 
 fn core(core: &Core, findings: &mut Findings<'_, '_>) {
     findings.must(
-        is_origin(&core.url, &["http"]),
+        core.url.split(',').all(|url| is_origin(url.trim(), &["http"])),
         "core.url",
-        "must be http://HOST:PORT without a path, as \"http://127.0.0.1:7070\"",
+        "must be http://HOST:PORT without a path (or several, separated by commas)",
     );
     env_name("core.key_env", &core.key_env, findings);
     env_name("core.database_url_env", &core.database_url_env, findings);

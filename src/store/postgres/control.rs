@@ -15,7 +15,9 @@ impl Database {
         let found = client.query(&statement, &[]).await?;
         found
             .iter()
-            .map(|row| Ok((parsed("sale", SaleId::parse(row.try_get(0)?))?, read(row.try_get(1)?)?)))
+            .map(|row| {
+                Ok((parsed("sale", SaleId::parse(row.try_get(0)?))?, read(row.try_get(1)?)?))
+            })
             .collect()
     }
 

@@ -18,8 +18,7 @@ const TRUTH: &str = "
     FROM sku k JOIN stock s ON s.sku = k.sku
     WHERE k.sku = $1 GROUP BY k.sku";
 
-const LOCK: &str =
-    "SELECT 1 FROM stock WHERE sku = $1 ORDER BY sku, shard FOR NO KEY UPDATE";
+const LOCK: &str = "SELECT 1 FROM stock WHERE sku = $1 ORDER BY sku, shard FOR NO KEY UPDATE";
 
 const MARKERS: &str = "
     SELECT r.id, r.sale, r.buyer, r.order_key
@@ -85,11 +84,7 @@ impl Ledger {
     }
 
     /// Runs `work` while no unit of a SKU can be taken or put back; briefly, or not at all.
-    pub async fn standing_still<T, F>(
-        &self,
-        sku: &Sku,
-        work: F,
-    ) -> Result<Option<T>, DatabaseError>
+    pub async fn standing_still<T, F>(&self, sku: &Sku, work: F) -> Result<Option<T>, DatabaseError>
     where
         F: AsyncFnOnce(GateTruth) -> T,
     {

@@ -83,8 +83,7 @@ impl Ledger {
         let found = match which {
             Which::Id(id) => self.query(&format!("{SELECT} AND r.id = $1"), &[id]).await?,
             Which::Key(order) => {
-                let sql =
-                    format!("{SELECT} AND r.sale = $1 AND r.buyer = $2 AND r.order_key = $3");
+                let sql = format!("{SELECT} AND r.sale = $1 AND r.buyer = $2 AND r.order_key = $3");
                 let [sale, buyer, key] = columns(order);
                 self.query(&sql, &[&sale, &buyer, &key]).await?
             }
@@ -95,7 +94,8 @@ impl Ledger {
     /// The reservation with its history, which is kept when the hold is long gone.
     pub async fn view(&self, id: Uuid) -> Result<Option<View>, DatabaseError> {
         let Some(reservation) = self.reservation(&Which::Id(id)).await? else { return Ok(None) };
-        let history = self.query(HISTORY, &[&id]).await?.iter().map(change).collect::<Result<_, _>>();
+        let history =
+            self.query(HISTORY, &[&id]).await?.iter().map(change).collect::<Result<_, _>>();
         Ok(Some(View { reservation, history: history? }))
     }
 

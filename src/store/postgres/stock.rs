@@ -1,7 +1,7 @@
 //! Stock: loaded once, restocked by delta, shown with what is held and sold.
 
-use tokio_postgres::error::SqlState;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 
 use super::database::DatabaseError;
 use super::ledger::{Ledger, column, count, instant_ms, parsed, rows, sku};
