@@ -1,16 +1,21 @@
 //! The owner of stock: Postgres, the gate, the core API and the loops that keep them true.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use secrecy::ExposeSecret;
 use tokio::net::TcpListener;
 
 use super::probes;
 use super::serve::Parts;
+use crate::clock::SystemClock;
 use crate::config::secret::secret;
 use crate::config::settings::Sale;
 use crate::keeper::Keeper;
 use crate::ops::health::Health;
+use crate::reservations::{Reservations, api};
 use crate::store::postgres::{Database, Ledger, Options};
+use crate::store::redis::gate::Gate;
 use crate::store::redis::room::RoomStore;
 
 /// Who wrote a control record that nobody has changed yet.
@@ -19,7 +24,7 @@ pub(super) const CONFIG: &str = "config";
 /// Starts everything of the role.
 pub(super) async fn start(
     parts: &Parts,
-    _listener: TcpListener,
+    listener: TcpListener,
     health: &mut Health,
 ) -> anyhow::Result<()> {
     let url = secret(
@@ -37,6 +42,12 @@ pub(super) async fn start(
     for sale in &parts.settings.sales {
         keep(parts, &ledger, sale).await?;
     }
+    let reservations = reservations(parts, ledger).await?;
+    let keys = Arc::clone(&parts.keys);
+    let read_admission = Arc::new(move |raw: &str| keys.read_admission(raw));
+    let router =
+        api::router(reservations, read_admission, &parts.core_key, parts.ops_key.as_ref());
+    parts.serve_router("core listener", listener, router);
     Ok(())
 }
 
@@ -52,4 +63,29 @@ async fn keep(parts: &Parts, ledger: &Ledger, sale: &Sale) -> anyhow::Result<()>
     keeper.boot().await.with_context(|| format!("sale {}", sale.id))?;
     parts.life.background("keeper", keeper.run(parts.life.ending()));
     Ok(())
+}
+
+/// Stock loaded, and the loops that sweep, reconcile and keep what is remembered fresh.
+async fn reservations(parts: &Parts, ledger: Ledger) -> anyhow::Result<Arc<Reservations>> {
+    let (life, settings) = (&parts.life, &parts.settings);
+    let reservations = Arc::new(Reservations::new(
+        ledger,
+        Gate::new(parts.redis.clone()),
+        &settings.sales,
+        Arc::new(SystemClock),
+        life.connections(),
+    ));
+    reservations.prepare().await?;
+    parts.metrics.register(|registry| reservations.metrics().register(registry));
+    let (sweep, reconcile) = (settings.core.sweep_every, settings.core.reconcile_every);
+    let each = || (Arc::clone(&reservations), life.ending());
+    let (this, stop) = each();
+    life.background("control records", this.watch_controls(stop));
+    let (this, stop) = each();
+    life.background("shelves", this.watch_shelves(stop));
+    let (this, stop) = each();
+    life.background("sweep", this.keep_sweeping(sweep.duration(), stop));
+    let (this, stop) = each();
+    life.background("reconcile", this.keep_reconciling(reconcile.duration(), stop));
+    Ok(reservations)
 }

@@ -1,1 +1,24 @@
-//! The reservation core: sells every unit once and never one more.
+//! The core's work: takes, payments, releases, sweeps, and the API in front of them.
+//!
+//! An order goes through [`reserve`]: the gate advises (Redis), the ledger decides (Postgres).
+//! [`sweep`] brings lapsed units back, [`reconcile`] keeps gate and ledger equal, and [`shelf`]
+//! remembers what "sold out" is answered from without asking either.
+
+pub mod api;
+mod compare;
+mod loading;
+mod metrics;
+mod payment;
+mod reconcile;
+mod refuse;
+mod reserve;
+mod restock;
+mod shelf;
+mod state;
+mod sweep;
+
+pub use metrics::ReservationMetrics;
+pub use reconcile::{Action, Reconciled};
+pub use reserve::{Order, Reserved};
+pub use state::{ReadAdmission, Reservations, Terms};
+pub use sweep::SweepReport;

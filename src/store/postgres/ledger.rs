@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 use uuid::Uuid;
 
-use super::database::{Client, Database, DatabaseError};
+use super::database::{Database, DatabaseError};
 use crate::domain::id::{BuyerId, OrderKey, SaleId, Sku};
 use crate::domain::reservation::{Line, OrderRef, Reservation, Status};
 
@@ -44,48 +44,59 @@ impl Ledger {
         &self.database
     }
 
-    /// Runs `work` on a connection, and again on another if that is right: every statement that is
-    /// given here may be repeated, because an order key, an operation key or a status guards it.
-    pub(super) async fn again<T, F, Work>(&self, work: F) -> Result<T, DatabaseError>
-    where
-        F: Fn(Client, u32) -> Work,
-        Work: Future<Output = Result<T, DatabaseError>>,
-    {
-        let mut tries = 0;
-        loop {
-            let done = match self.database.client().await {
-                Ok(client) => work(client, tries).await,
-                Err(error) => Err(error),
-            };
-            tries += 1;
-            match done {
-                Err(error) if error.is_worth_a_retry() && tries < TRIES => {
-                    tracing::warn!(%error, tries, "the ledger is asked again");
-                    tokio::time::sleep(RETRY_DELAY * tries).await;
-                }
-                done => return done,
-            }
-        }
-    }
-
-    /// Reads rows; the statement is prepared once a connection.
+    /// Reads rows, trying again what may be tried again; prepared once a connection.
     pub(super) async fn query(
         &self,
         sql: &str,
         arguments: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, DatabaseError> {
-        self.again(|client, _| async move { rows(&client, sql, arguments).await }).await
+        let mut tries = Tries::default();
+        loop {
+            let found = self.query_once(sql, arguments).await;
+            if let Some(settled) = tries.settle(found).await {
+                return settled;
+            }
+        }
+    }
+
+    /// Reads rows without a second try.
+    pub(super) async fn query_once(
+        &self,
+        sql: &str,
+        arguments: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, DatabaseError> {
+        let client = self.database.client().await?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.query(&statement, arguments).await?)
     }
 }
 
-/// Runs one prepared statement.
-pub(super) async fn rows(
-    client: &Client,
-    sql: &str,
-    arguments: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, DatabaseError> {
-    let statement = client.prepare_cached(sql).await?;
-    Ok(client.query(&statement, arguments).await?)
+/// Counts the tries of a statement that may be repeated, because an order key, an operation key or
+/// a status guards it.
+#[derive(Default)]
+pub(super) struct Tries(u32);
+
+impl Tries {
+    /// Whether this is not the first try any more: an earlier one may have been committed.
+    pub(super) fn again(&self) -> bool {
+        self.0 > 0
+    }
+
+    /// The outcome, or none after a pause if the statement is to be sent again.
+    pub(super) async fn settle<T>(
+        &mut self,
+        outcome: Result<T, DatabaseError>,
+    ) -> Option<Result<T, DatabaseError>> {
+        self.0 += 1;
+        match outcome {
+            Err(error) if error.is_worth_a_retry() && self.0 < TRIES => {
+                tracing::warn!(%error, tries = self.0, "the ledger is asked again");
+                tokio::time::sleep(RETRY_DELAY * self.0).await;
+                None
+            }
+            settled => Some(settled),
+        }
+    }
 }
 
 /// A column, or what is wrong with it.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::database::{Client, DatabaseError};
-use super::ledger::{Ledger, column, count, parsed, rows};
+use super::ledger::{Ledger, column, count, parsed};
 use crate::domain::id::{BuyerId, OrderKey, SaleId, Sku};
 use crate::domain::reservation::OrderRef;
 
@@ -32,8 +33,13 @@ const MISSING: &str = "
     SELECT q.id FROM unnest($1::uuid[]) q(id)
     WHERE NOT EXISTS (SELECT 1 FROM reservation r WHERE r.id = q.id)";
 
-/// How long the stock rows may be kept locked for a comparison.
-const LOCKED_MAX: Duration = Duration::from_millis(250);
+/// How long a SKU may be made to stand still.
+pub const STANDSTILL_MAX: Duration = Duration::from_millis(250);
+
+/// The advisory lock of reconciling; any number that nothing else uses.
+const TURN_LOCK: i64 = 0x5354_414e_4348_5232;
+/// How long one core may keep the others from reconciling.
+pub const TURN_MAX: Duration = Duration::from_secs(50);
 
 /// What the ledger says about a SKU, for its gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +68,7 @@ pub struct Marker {
 impl Ledger {
     /// What the gate of a SKU should know; nothing for an unknown SKU.
     pub async fn gate_truth(&self, sku: &Sku) -> Result<Option<GateTruth>, DatabaseError> {
-        self.again(|client, _| async move { truth(&client, sku).await }).await
+        self.query(TRUTH, &[&sku.as_str()]).await?.first().map(read).transpose()
     }
 
     /// A page of the keys that concern a SKU, in the order of their ids. Tombstones name no SKU,
@@ -83,25 +89,31 @@ impl Ledger {
         self.query(MISSING, &[&ids]).await?.iter().map(|row| column(row, "id")).collect()
     }
 
-    /// Runs `work` while no unit of a SKU can be taken or put back; briefly, or not at all.
-    pub async fn standing_still<T, F>(&self, sku: &Sku, work: F) -> Result<Option<T>, DatabaseError>
-    where
-        F: AsyncFnOnce(GateTruth) -> T,
-    {
-        let mut client = self.database.client().await?;
+    /// Waits for this core's turn to reconcile, but not for long. The turn lasts as long as the
+    /// transaction, which does nothing otherwise.
+    pub async fn turn<'c>(&self, client: &'c mut Client) -> Result<Transaction<'c>, DatabaseError> {
+        let transaction = client.transaction().await?;
+        let patience = TURN_MAX.as_millis();
+        let idle = format!("SET LOCAL idle_in_transaction_session_timeout = {patience}");
+        transaction.batch_execute(&idle).await?;
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&TURN_LOCK]).await?;
+        Ok(transaction)
+    }
+
+    /// Lets a SKU stand still: no unit of it is taken or put back as long as the transaction
+    /// lives. None for an unknown SKU.
+    pub async fn stand_still<'c>(
+        &self,
+        client: &'c mut Client,
+        sku: &Sku,
+    ) -> Result<Option<(Transaction<'c>, GateTruth)>, DatabaseError> {
         let transaction = client.transaction().await?;
         transaction.execute(LOCK, &[&sku.as_str()]).await?;
         // A fresh snapshot: what the lock was waited for is in it.
         let found = transaction.query_opt(TRUTH, &[&sku.as_str()]).await?;
-        let Some(truth) = found.as_ref().map(read).transpose()? else { return Ok(None) };
-        let done = tokio::time::timeout(LOCKED_MAX, work(truth)).await;
-        transaction.rollback().await?;
-        done.map(Some).map_err(|_| DatabaseError::Contended)
+        let truth = found.as_ref().map(read).transpose()?;
+        Ok(truth.map(|truth| (transaction, truth)))
     }
-}
-
-async fn truth(client: &Client, sku: &Sku) -> Result<Option<GateTruth>, DatabaseError> {
-    rows(client, TRUTH, &[&sku.as_str()]).await?.first().map(read).transpose()
 }
 
 fn read(row: &Row) -> Result<GateTruth, DatabaseError> {

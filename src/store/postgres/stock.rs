@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use super::database::DatabaseError;
-use super::ledger::{Ledger, column, count, instant_ms, parsed, rows, sku};
+use super::ledger::{Ledger, column, count, instant_ms, parsed, sku};
 use crate::domain::id::{BuyerId, SaleId, Sku};
 use crate::domain::stock::SkuFigures;
 
@@ -183,8 +183,7 @@ impl Ledger {
         let loaded = i64::try_from(loaded).unwrap_or(i64::MAX);
         let version = i64::try_from(version).unwrap_or(i64::MAX);
         // Not sent again: the second try would find the version that the first one made.
-        let client = self.database.client().await?;
-        change(&rows(&client, sql, &[&sku.as_str(), &loaded, &version]).await?)
+        change(&self.query_once(sql, &[&sku.as_str(), &loaded, &version]).await?)
     }
 }
 

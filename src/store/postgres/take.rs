@@ -1,10 +1,11 @@
 //! Taking units: one round trip, one transaction, answered after its commit.
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::database::{Client, DatabaseError};
-use super::ledger::{Ledger, column, count, parsed, reservation, rows};
+use super::database::DatabaseError;
+use super::ledger::{Ledger, Tries, column, columns, count, parsed, reservation};
 use crate::domain::id::Sku;
 use crate::domain::reservation::{Cart, OrderRef, Reservation};
 
@@ -57,8 +58,8 @@ pub enum Taken {
         /// Held, but past its end: the next sweep takes it.
         lapsed: bool,
     },
-    /// The key was used for another body.
-    KeyReused,
+    /// The key was used for another body, that of the reservation with this id.
+    KeyReused(Uuid),
     /// Nothing taken, and the key is free again.
     No {
         /// Why.
@@ -73,84 +74,59 @@ pub enum Taken {
 impl Ledger {
     /// Takes the units of one order, or none of them.
     pub async fn take(&self, take: &Take) -> Result<Taken, DatabaseError> {
-        for _ in 0..RACES_MAX {
-            let taken =
-                self.again(|client, tries| async move { once(&client, take, tries).await }).await?;
-            if let Some(taken) = taken {
-                return Ok(taken);
+        let mut tries = Tries::default();
+        let mut races = 0;
+        while races < RACES_MAX {
+            let resent = tries.again();
+            let outcome = self.take_once(take).await;
+            let Some(settled) = tries.settle(outcome).await else { continue };
+            match read(&settled?, take, resent)? {
+                Some(taken) => return Ok(taken),
+                None => races += 1,
             }
         }
         Err(DatabaseError::Contended)
     }
+
+    async fn take_once(&self, take: &Take) -> Result<Row, DatabaseError> {
+        let hash = take.cart.body_hash();
+        let [sale, buyer, key] = columns(&take.order);
+        let closes = i64::try_from(take.closes_ms).unwrap_or(i64::MAX);
+        let lines = take.cart.lines();
+        let (skus, quantities): (Vec<_>, Vec<_>) =
+            lines.iter().map(|line| (line.sku.as_str(), i64::from(line.qty.get()))).unzip();
+        let hash = hash.as_slice();
+        let found = if let [sku] = skus.as_slice() {
+            // A batch of one.
+            let (ids, buyers, keys) = (vec![take.id], vec![buyer], vec![key]);
+            let (hashes, settling) = (vec![hash], vec![false]);
+            let arguments: [&(dyn ToSql + Sync); 9] =
+                [sku, &sale, &closes, &ids, &buyers, &keys, &quantities, &hashes, &settling];
+            self.query_once(TAKE, &arguments).await?
+        } else {
+            let arguments: [&(dyn ToSql + Sync); 9] =
+                [&sale, &closes, &take.id, &buyer, &key, &hash, &false, &skus, &quantities];
+            self.query_once(TAKE_CART, &arguments).await?
+        };
+        found.into_iter().next().ok_or_else(|| DatabaseError::Garbled("no answer".into()))
+    }
 }
 
-/// None: another transaction was faster with this key.
-async fn once(client: &Client, take: &Take, tries: u32) -> Result<Option<Taken>, DatabaseError> {
-    let order = &take.order;
-    let (sale, hash) = (order.sale.as_str(), take.cart.body_hash());
-    let (buyer, key) = (order.buyer.as_str(), order.order_key.as_str());
-    let closes = i64::try_from(take.closes_ms).unwrap_or(i64::MAX);
-    let lines = take.cart.lines();
-    let (skus, quantities): (Vec<_>, Vec<_>) =
-        lines.iter().map(|line| (line.sku.as_str(), i64::from(line.qty.get()))).unzip();
-    let answer = match lines {
-        [line] => {
-            let (ids, hashes) = ([take.id], [hash.as_slice()]);
-            rows(
-                client,
-                TAKE,
-                &[
-                    &line.sku.as_str(),
-                    &sale,
-                    &closes,
-                    &ids.as_slice(),
-                    &[buyer].as_slice(),
-                    &[key].as_slice(),
-                    &quantities,
-                    &hashes.as_slice(),
-                    &[false].as_slice(),
-                ],
-            )
-            .await?
-        }
-        _ => {
-            rows(
-                client,
-                TAKE_CART,
-                &[
-                    &sale,
-                    &closes,
-                    &take.id,
-                    &buyer,
-                    &key,
-                    &hash.as_slice(),
-                    &false,
-                    &skus,
-                    &quantities,
-                ],
-            )
-            .await?
-        }
-    };
-    let row = answer.first().ok_or_else(|| DatabaseError::Garbled("no answer".into()))?;
-    read(row, take, tries)
-}
-
-fn read(row: &Row, take: &Take, tries: u32) -> Result<Option<Taken>, DatabaseError> {
+/// None: another transaction was faster with this key. `resent`: an earlier try may be committed.
+fn read(row: &Row, take: &Take, resent: bool) -> Result<Option<Taken>, DatabaseError> {
     let OrderRef { sale, buyer, order_key } = take.order.clone();
     let here = || reservation(row, (sale, buyer, order_key), take.cart.lines().to_vec());
     let why = match column::<&str>(row, "verdict")? {
         "raced" => return Ok(None),
         "held" => return Ok(Some(Taken::Held(here()?))),
-        "key-reused" => return Ok(Some(Taken::KeyReused)),
+        "key-reused" => return Ok(Some(Taken::KeyReused(column(row, "id")?))),
         "replay" => {
             let (reservation, lapsed) = (here()?, column(row, "lapsed")?);
             // The first try was committed after all; only its answer was lost.
-            let own = tries > 0 && reservation.id == take.id;
-            return Ok(Some(match own {
-                true => Taken::Held(reservation),
-                false => Taken::Replay { reservation, lapsed },
-            }));
+            if resent && reservation.id == take.id {
+                return Ok(Some(Taken::Held(reservation)));
+            }
+            return Ok(Some(Taken::Replay { reservation, lapsed }));
         }
         "unknown-sku" => NoUnits::UnknownSku,
         "frozen" => NoUnits::Frozen,

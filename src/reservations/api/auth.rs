@@ -1,0 +1,112 @@
+//! Who asks: bearer keys, and the shopper's admission.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::Api;
+use super::answer::Refused;
+use crate::domain::admission::{Admission, CORE_GRACE_MS};
+use crate::domain::refusal::{Problem, Refusal};
+
+/// The header that carries the shopper's admission.
+const ADMISSION: &str = "stanchion-admission";
+
+/// The keys' hashes: equal lengths, so that comparing takes the same time for every guess.
+pub(super) struct Bearers {
+    core: [u8; 32],
+    ops: Option<[u8; 32]>,
+}
+
+impl Bearers {
+    pub(super) fn new(core: &SecretString, ops: Option<&SecretString>) -> Self {
+        let hash = |key: &SecretString| Sha256::digest(key.expose_secret()).into();
+        Self { core: hash(core), ops: ops.map(hash) }
+    }
+
+    fn role(&self, headers: &HeaderMap) -> Option<Role> {
+        let value = headers.get(AUTHORIZATION)?.as_bytes();
+        let (scheme, key) = value.split_at_checked(7)?;
+        if !scheme.eq_ignore_ascii_case(b"bearer ") {
+            return None;
+        }
+        let given: [u8; 32] = Sha256::digest(key.trim_ascii()).into();
+        let is = |key: &[u8; 32]| bool::from(key.ct_eq(&given));
+        let (core, ops) = (is(&self.core), self.ops.as_ref().is_some_and(is));
+        match (ops, core) {
+            (true, _) => Some(Role::Operator),
+            (false, true) => Some(Role::Caller),
+            (false, false) => None,
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Role {
+    Caller,
+    Operator,
+}
+
+/// A request with one of the keys.
+pub(super) struct Known;
+
+/// A request with the operators' key.
+pub(super) struct Operator;
+
+fn unknown() -> Refusal {
+    let detail = "Authorization: needs `Bearer KEY` with the core's key";
+    Refusal::new(Problem::NotAdmitted, detail).status(401)
+}
+
+impl FromRequestParts<Arc<Api>> for Known {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Refused> {
+        match api.bearers.role(&parts.headers) {
+            Some(_) => Ok(Self),
+            None => Err(unknown().into()),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<Api>> for Operator {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Refused> {
+        match api.bearers.role(&parts.headers) {
+            Some(Role::Operator) => Ok(Self),
+            Some(Role::Caller) => {
+                let detail = "this needs the operators' key";
+                Err(Refusal::new(Problem::NotAdmitted, detail).into())
+            }
+            None => Err(unknown().into()),
+        }
+    }
+}
+
+impl Api {
+    /// The admission that a request carries, if it counts now.
+    pub(super) fn admission(&self, headers: &HeaderMap) -> Result<Arc<Admission>, Refusal> {
+        let not = |detail| Refusal::new(Problem::NotAdmitted, detail);
+        let mut values = headers.get_all(ADMISSION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(not("Stanchion-Admission: exactly one is needed"));
+        };
+        let read = value.to_str().ok().and_then(|raw| (self.read_admission)(raw));
+        let admission = read.ok_or_else(|| not("Stanchion-Admission: is not one of ours"))?;
+        let control = self.reservations.control(&admission.sale);
+        let control = control.ok_or_else(|| not("Stanchion-Admission: of an unknown sale"))?;
+        let now_ms = self.reservations.clock.now_ms();
+        if admission.holds(&admission.sale, control.epoch, now_ms, CORE_GRACE_MS) {
+            Ok(admission)
+        } else {
+            Err(not("Stanchion-Admission: has run out or was voided; claim again"))
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Loading a gate from the ledger: once, however many orders find it empty.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Mutex as AsyncMutex;
+use uuid::Uuid;
+
+use super::state::Reservations;
+use crate::domain::id::{SaleId, Sku};
+use crate::store::postgres::{DatabaseError, STANDSTILL_MAX};
+use crate::store::redis::RedisFailure;
+
+/// Markers sent at a time.
+const MARKERS: i64 = 1_000;
+/// Ids are made in the order of time; clocks of two cores differ by less than this.
+const OVERLAP_MS: u64 = 60_000;
+
+/// Why a gate could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoadFailure {
+    /// The ledger did not answer.
+    #[error(transparent)]
+    Ledger(#[from] DatabaseError),
+    /// Redis did not answer.
+    #[error(transparent)]
+    Gate(#[from] RedisFailure),
+    /// The gate was lost while it was compared.
+    #[error("the gate is not loaded any more")]
+    NotLoaded,
+    /// The ledger does not know the SKU.
+    #[error("no such SKU")]
+    UnknownSku,
+}
+
+/// One lock for each gate that is being loaded. SKUs are bounded by the ledger.
+#[derive(Default)]
+pub(super) struct Loads(Mutex<HashMap<Sku, Arc<AsyncMutex<()>>>>);
+
+impl Loads {
+    fn of(&self, sku: &Sku) -> Arc<AsyncMutex<()>> {
+        let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loads.entry(sku.clone()).or_default().clone()
+    }
+}
+
+impl Reservations {
+    /// Loads the gate of a SKU that was found empty or of an older generation. Markers go first:
+    /// a retry of a known order must find the ledger even when nothing is left.
+    pub(super) async fn load_gate(&self, sale: &SaleId, sku: &Sku) -> Result<(), LoadFailure> {
+        let lock = self.loads.of(sku);
+        let _only = lock.lock().await;
+        let truth = self.ledger.gate_truth(sku).await?.ok_or(LoadFailure::UnknownSku)?;
+        let counter = self.gate.counter(sale, sku).await?;
+        if counter.is_some_and(|counter| counter.generation >= truth.generation) {
+            return Ok(());
+        }
+        self.mark_known(sale, sku, Uuid::nil()).await?;
+        let recent = self.clock.now_ms().saturating_sub(OVERLAP_MS);
+        let mut client = self.ledger.database().client().await?;
+        let still = self.ledger.stand_still(&mut client, sku).await?;
+        let (_still, truth) = still.ok_or(LoadFailure::UnknownSku)?;
+        let load = async {
+            // What was committed while the others were marked.
+            self.mark_known(sale, sku, first_id_of(recent)).await?;
+            let units = (truth.generation, truth.available);
+            Ok::<_, LoadFailure>(self.gate.load(sale, sku, units, &truth.returned).await?)
+        };
+        let loaded = tokio::time::timeout(STANDSTILL_MAX, load).await;
+        let loaded = loaded.map_err(|_| DatabaseError::Contended)??;
+        if loaded {
+            tracing::info!(%sku, available = truth.available, "the gate was loaded from the ledger");
+        }
+        Ok(())
+    }
+
+    async fn mark_known(
+        &self,
+        sale: &SaleId,
+        sku: &Sku,
+        mut after: Uuid,
+    ) -> Result<(), LoadFailure> {
+        loop {
+            let page = self.ledger.markers(sale, sku, after, MARKERS).await?;
+            let orders: Vec<_> = page.iter().map(|m| (m.order.marker(), m.id)).collect();
+            self.gate.mark(sale, sku, self.closes_ms(sale), &orders).await?;
+            match page.last() {
+                Some(last) if page.len() >= usize::try_from(MARKERS).unwrap_or(usize::MAX) => {
+                    after = last.id;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The smallest id that can have been made at an instant.
+fn first_id_of(ms: u64) -> Uuid {
+    Uuid::from_u128(u128::from(ms) << 80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_made_after_an_instant_are_above_its_first_id() {
+        let now = Uuid::now_v7();
+        let (seconds, nanos) = now.get_timestamp().unwrap().to_unix();
+        let ms = seconds * 1000 + u64::from(nanos / 1_000_000);
+        assert!(first_id_of(ms) < now && now < first_id_of(ms + 1));
+    }
+}

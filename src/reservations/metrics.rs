@@ -1,0 +1,47 @@
+//! What the core counts.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Counters of the core; clones share them.
+#[derive(Clone, Default)]
+pub struct ReservationMetrics {
+    /// Requests that reached Postgres' take.
+    pub ledger_take_attempts: Counter,
+    /// Answers by outcome: held, replay, and the refusals by name.
+    pub reserve_outcomes: Family<[(&'static str, &'static str); 1], Counter>,
+    /// Orders that went to the ledger without the gate's word.
+    pub gate_bypasses: Counter,
+    /// Comparisons that found a gate above the ledger.
+    pub gate_too_high: Counter,
+    /// Comparisons that found units missing at a gate, with no take under way to explain it.
+    pub gate_too_low: Counter,
+    /// What the last audit found; anything but 0 is an alarm.
+    pub audit_findings: Gauge,
+    /// Holds that sweeps have expired.
+    pub swept_holds: Counter,
+}
+
+impl ReservationMetrics {
+    /// Puts them into the process' registry.
+    pub fn register(&self, registry: &mut Registry) {
+        let takes = self.ledger_take_attempts.clone();
+        registry.register(
+            "ledger_take_attempts",
+            "Requests that reached Postgres' take function",
+            takes,
+        );
+        let outcomes = self.reserve_outcomes.clone();
+        registry.register("reserve_outcomes", "Answers to reservations, by outcome", outcomes);
+        let bypasses = self.gate_bypasses.clone();
+        registry.register("gate_bypasses", "Orders decided without the gate", bypasses);
+        let (high, low) = (self.gate_too_high.clone(), self.gate_too_low.clone());
+        registry.register("gate_too_high", "Gates found above the ledger", high);
+        registry.register("gate_too_low", "Gates found below the ledger", low);
+        let findings = self.audit_findings.clone();
+        registry.register("audit_findings", "Rows that the last audit found", findings);
+        registry.register("swept_holds", "Holds expired by sweeps", self.swept_holds.clone());
+    }
+}

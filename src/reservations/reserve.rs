@@ -1,0 +1,243 @@
+//! An order: the gate first, then the ledger, and what either word means for the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use super::refuse;
+use super::state::Reservations;
+use crate::domain::id::Sku;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::reservation::{Cart, OrderRef, Reservation};
+use crate::store::postgres::{NoUnits, Take, Taken, Which};
+use crate::store::redis::gate::{Pass, Word};
+
+/// How often a gate may have to be loaded before one order is decided.
+const LOADS_MAX: usize = 3;
+/// How long a client is kept waiting; the order itself runs on to its end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An order that a shopper may make: the admission was verified.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Whose.
+    pub order: OrderRef,
+    /// For what.
+    pub cart: Cart,
+}
+
+/// An order that was granted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reserved {
+    /// By this request.
+    New(Reservation),
+    /// By an earlier one with the same key.
+    Replay(Reservation),
+}
+
+/// What the gate's word leaves to do.
+enum Way {
+    /// Units are set aside at the gate for this very try.
+    Gated(Pass),
+    /// Another try of this order has set its units aside; the reservation, whoever makes it, gets
+    /// the id of that mark.
+    Marked(Uuid),
+    /// This key was marked for something else: the ledger knows what it is.
+    Unmarked,
+    /// No gate answers.
+    Bypass,
+    /// Nothing left; the ledger need not be asked.
+    Refused(NoUnits, Sku, u64),
+}
+
+impl Reservations {
+    /// Takes the units of an order. It runs to its end even if the caller goes away.
+    pub async fn reserve(self: &Arc<Self>, order: Order) -> Result<Reserved, Refusal> {
+        let this = self.clone();
+        let running = self.tasks.spawn(async move {
+            let outcome = this.decide(order).await;
+            this.count(&outcome);
+            outcome
+        });
+        match tokio::time::timeout(PATIENCE, running).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) | Err(_) => Err(refuse::overloaded()),
+        }
+    }
+
+    fn count(&self, outcome: &Result<Reserved, Refusal>) {
+        let name = match outcome {
+            Ok(Reserved::New(_)) => "held",
+            Ok(Reserved::Replay(_)) => "replay",
+            Err(refusal) => refusal.problem.name(),
+        };
+        self.metrics.reserve_outcomes.get_or_create_owned(&[("outcome", name)]).inc();
+    }
+
+    async fn decide(&self, order: Order) -> Result<Reserved, Refusal> {
+        let shelf = self.shelves.of(&order.order.sale);
+        let unknown = order.cart.lines().iter().find(|line| !shelf.stock.contains_key(&line.sku));
+        if let Some(line) = unknown {
+            return Err(self.no_units(&order.order, NoUnits::UnknownSku, &line.sku, 0).await);
+        }
+        if self.clock.now_ms() >= self.closes_ms(&order.order.sale) {
+            return self.after_the_close(&order.order).await;
+        }
+        let id = Uuid::now_v7();
+        match self.gate_says(&order, id).await {
+            Way::Refused(why, sku, remaining) => {
+                Err(self.no_units(&order.order, why, &sku, remaining).await)
+            }
+            Way::Gated(pass) => self.at_the_ledger(&order, id, Some(&pass), &self.at_ledger).await,
+            Way::Marked(id) => self.at_the_ledger(&order, id, None, &self.at_ledger).await,
+            Way::Unmarked => {
+                let outcome = self.at_the_ledger(&order, id, None, &self.at_ledger).await;
+                self.strays(&order);
+                outcome
+            }
+            Way::Bypass => {
+                self.metrics.gate_bypasses.inc();
+                let outcome = self.at_the_ledger(&order, id, None, &self.bypassing).await;
+                self.strays(&order);
+                outcome
+            }
+        }
+    }
+
+    /// No new holds; what was ordered before is still what it is.
+    async fn after_the_close(&self, order: &OrderRef) -> Result<Reserved, Refusal> {
+        let known = self.ledger.reservation(&Which::Key(order.clone())).await;
+        match known.map_err(|e| refuse::unavailable(&e))? {
+            None => Err(Refusal::new(Problem::Closed, "the sale is over")),
+            Some(reservation) => {
+                let lapsed = reservation.expires_at.as_millisecond()
+                    <= i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
+                replay(reservation, lapsed)
+            }
+        }
+    }
+
+    async fn gate_says(&self, order: &Order, id: Uuid) -> Way {
+        for _ in 0..LOADS_MAX {
+            let pass = self.pass(order, id);
+            let word = match self.gate.take(&pass).await {
+                Ok(word) => word,
+                Err(error) => {
+                    tracing::warn!(%error, "the gate is not answering; asking the ledger");
+                    return Way::Bypass;
+                }
+            };
+            let line = match word {
+                Word::Try => return Way::Gated(pass),
+                Word::Seen(qty, marked) => {
+                    let same = matches!(order.cart.lines(), [line] if line.qty.get() == qty);
+                    return if same { Way::Marked(marked) } else { Way::Unmarked };
+                }
+                Word::SoldOut(line) => return refused(&pass, line, NoUnits::SoldOut, 0),
+                Word::Insufficient(line, left) => {
+                    return refused(&pass, line, NoUnits::Insufficient, left);
+                }
+                Word::NotLoaded(line) | Word::OtherGeneration(line) => line,
+            };
+            let Some((line, _)) = pass.lines.get(line) else { break };
+            if let Err(error) = self.load_gate(&pass.sale, &line.sku).await {
+                tracing::warn!(%error, sku = %line.sku, "a gate could not be loaded");
+                break;
+            }
+            if let Err(error) = self.refresh_shelves().await {
+                tracing::warn!(%error, "the stock could not be read");
+            }
+        }
+        Way::Bypass
+    }
+
+    /// The ledger may have moved without the gate: it follows within a moment.
+    fn strays(&self, order: &Order) {
+        for line in order.cart.lines() {
+            self.stray(&order.order.sale, &line.sku);
+        }
+    }
+
+    fn pass(&self, order: &Order, id: Uuid) -> Pass {
+        let sale = order.order.sale.clone();
+        let shelf = self.shelves.of(&sale);
+        let generation = |sku| shelf.stock.get(sku).map_or(1, |stock| stock.generation);
+        let lines = order.cart.lines().iter().map(|line| (line.clone(), generation(&line.sku)));
+        Pass {
+            closes_ms: self.closes_ms(&sale),
+            marker: order.order.marker(),
+            id,
+            lines: lines.collect(),
+            sale,
+        }
+    }
+
+    async fn at_the_ledger(
+        &self,
+        order: &Order,
+        id: Uuid,
+        pass: Option<&Pass>,
+        bound: &Semaphore,
+    ) -> Result<Reserved, Refusal> {
+        let Ok(_permit) = bound.try_acquire() else {
+            // Never sent: a certain no.
+            self.give_back(pass, None).await;
+            return Err(refuse::overloaded());
+        };
+        let Order { order: whose, cart } = order.clone();
+        let take = Take { id, closes_ms: self.closes_ms(&whose.sale), order: whose, cart };
+        self.metrics.ledger_take_attempts.inc();
+        let taken = match self.ledger.take(&take).await {
+            Ok(taken) => taken,
+            // Nobody knows. The mark stays, so a retry with this key goes to the ledger.
+            Err(error) => return Err(refuse::unavailable(&error)),
+        };
+        match taken {
+            Taken::Held(reservation) => Ok(Reserved::New(reservation)),
+            Taken::Replay { reservation, lapsed } => {
+                // Made under this very mark by a parallel click: then the units are well spent.
+                if reservation.id != id {
+                    self.give_back(pass, Some(reservation.id)).await;
+                }
+                replay(reservation, lapsed)
+            }
+            Taken::KeyReused(known) => {
+                if known == id {
+                    self.strays(order);
+                } else {
+                    self.give_back(pass, Some(known)).await;
+                }
+                Err(refuse::key_reused(&take.order))
+            }
+            Taken::No { why, sku, remaining } => {
+                self.give_back(pass, None).await;
+                Err(self.no_units(&take.order, why, &sku, remaining).await)
+            }
+        }
+    }
+
+    /// Gives units back to the gate after a certain no.
+    async fn give_back(&self, pass: Option<&Pass>, stands_for: Option<Uuid>) {
+        let Some(pass) = pass else { return };
+        if let Err(error) = self.gate.give_back(pass, stands_for).await {
+            // The mark still owes them: two comparisons find that out.
+            tracing::warn!(%error, "units were not given back to the gate");
+        }
+    }
+}
+
+fn refused(pass: &Pass, line: usize, why: NoUnits, remaining: u64) -> Way {
+    match pass.lines.get(line) {
+        Some((line, _)) => Way::Refused(why, line.sku.clone(), remaining),
+        None => Way::Bypass,
+    }
+}
+
+fn replay(reservation: Reservation, lapsed: bool) -> Result<Reserved, Refusal> {
+    match refuse::over(&reservation, lapsed) {
+        Some(refusal) => Err(refusal),
+        None => Ok(Reserved::Replay(reservation)),
+    }
+}

@@ -1,0 +1,65 @@
+//! What the core remembers of each sale's stock: "sold out" is answered from here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio_util::sync::CancellationToken;
+
+use super::state::Reservations;
+use crate::domain::id::{BuyerId, SaleId, Sku};
+use crate::store::postgres::{DatabaseError, Stock};
+
+/// How old a shelf gets.
+const REFRESH_EVERY: Duration = Duration::from_millis(500);
+
+/// One sale's stock, as the ledger last told it.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    /// Its SKUs.
+    pub(super) stock: HashMap<Sku, Stock>,
+    /// Who has a live hold, and so may be shown it when nothing is left.
+    pub(super) holders: HashSet<BuyerId>,
+}
+
+/// The shelves of all sales of this core.
+#[derive(Default)]
+pub(super) struct Shelves(ArcSwap<HashMap<SaleId, Arc<Shelf>>>);
+
+impl Shelves {
+    /// A sale's shelf; empty for a sale that the core does not know.
+    pub(super) fn of(&self, sale: &SaleId) -> Arc<Shelf> {
+        self.0.load().get(sale).cloned().unwrap_or_default()
+    }
+}
+
+impl Reservations {
+    /// Reads all shelves again.
+    pub(super) async fn refresh_shelves(&self) -> Result<(), DatabaseError> {
+        let mut shelves = HashMap::new();
+        for sale in self.terms.keys() {
+            let stock = self.ledger.stock(Some(sale), None).await?;
+            let holders = self.ledger.holders(sale).await?;
+            let stock = stock.into_iter().map(|stock| (stock.sku.clone(), stock)).collect();
+            let holders = holders.into_iter().collect();
+            shelves.insert(sale.clone(), Arc::new(Shelf { stock, holders }));
+        }
+        self.shelves.0.store(Arc::new(shelves));
+        Ok(())
+    }
+
+    /// Keeps the shelves fresh until `stop`, and lets strayed gates follow the ledger.
+    pub async fn watch_shelves(self: Arc<Self>, stop: CancellationToken) {
+        let mut grid = tokio::time::interval(REFRESH_EVERY);
+        grid.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(grid.tick()).await.is_some() {
+            if let Err(error) = self.refresh_shelves().await {
+                tracing::warn!(%error, "the stock could not be read");
+            }
+            for (sale, sku) in self.take_strayed() {
+                self.follow(&sale, &sku).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a core process holds: the stores, the sales' terms, and bounds on what runs at once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::loading::Loads;
+use super::metrics::ReservationMetrics;
+use super::shelf::Shelves;
+use crate::clock::Clock;
+use crate::config::settings::{LatePayment, Sale};
+use crate::domain::admission::Admission;
+use crate::domain::id::{SaleId, Sku};
+use crate::domain::sale::Control;
+use crate::store::postgres::{DatabaseError, Ledger, Loaded, Push, SkuLoad};
+use crate::store::redis::gate::{Gate, UNITS_MAX};
+
+/// Orders at the ledger at once, waiting for a connection included.
+const AT_LEDGER_MAX: usize = 512;
+/// The same while the gate does not shield the ledger.
+const BYPASS_MAX: usize = 64;
+/// How old a control record may be.
+const CONTROLS_EVERY: Duration = Duration::from_millis(250);
+
+/// Verifies an admission's signature; whether it counts is decided here.
+pub type ReadAdmission = Arc<dyn Fn(&str) -> Option<Arc<Admission>> + Send + Sync>;
+
+/// What a sale's settings say about its reservations.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// How much longer a hold may be extended in all, in milliseconds.
+    pub hold_extension_ms: u64,
+    /// What becomes of a payment after the hold's end.
+    pub late_payment: LatePayment,
+    /// Unix milliseconds; the control record's close goes before it.
+    pub closes_ms: u64,
+}
+
+/// The state of a core process, shared by its API and its loops.
+pub struct Reservations {
+    pub(super) ledger: Ledger,
+    pub(super) gate: Gate,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: ReservationMetrics,
+    /// Orders run here, so that a client that leaves never cancels a transaction.
+    pub(super) tasks: TaskTracker,
+    pub(super) terms: HashMap<SaleId, Terms>,
+    pub(super) shelves: Shelves,
+    pub(super) loads: Loads,
+    pub(super) at_ledger: Arc<Semaphore>,
+    pub(super) bypassing: Arc<Semaphore>,
+    /// Control records, as Postgres last told them.
+    controls: ArcSwap<HashMap<SaleId, Control>>,
+    /// SKUs whose ledger moved without their gate; it follows as soon as Redis answers.
+    strayed: Mutex<HashSet<(SaleId, Sku)>>,
+    loads_wanted: Vec<SkuLoad>,
+}
+
+impl Reservations {
+    /// The state for these sales; nothing is asked of the stores yet.
+    pub fn new(
+        ledger: Ledger,
+        gate: Gate,
+        sales: &[Sale],
+        clock: Arc<dyn Clock>,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self {
+            ledger,
+            gate,
+            clock,
+            metrics: ReservationMetrics::default(),
+            tasks,
+            terms: sales.iter().map(|sale| (sale.id.clone(), terms(sale))).collect(),
+            shelves: Shelves::default(),
+            loads: Loads::default(),
+            at_ledger: Arc::new(Semaphore::new(AT_LEDGER_MAX)),
+            bypassing: Arc::new(Semaphore::new(BYPASS_MAX)),
+            controls: ArcSwap::default(),
+            strayed: Mutex::default(),
+            loads_wanted: sales.iter().flat_map(loads).collect(),
+        }
+    }
+
+    /// Loads units first seen, reads what the API answers from, and refuses a Redis that forgets.
+    /// A Redis that is down is no reason not to start.
+    pub async fn prepare(&self) -> anyhow::Result<()> {
+        for load in &self.loads_wanted {
+            anyhow::ensure!(
+                load.units <= UNITS_MAX,
+                "sale.sku.units: {} has more than {UNITS_MAX} units; load fewer",
+                load.sku
+            );
+            match self.ledger.load_sku(load).await? {
+                Loaded::New => tracing::info!(sku = %load.sku, units = load.units, "stock loaded"),
+                Loaded::Known => {}
+                Loaded::OtherSale => anyhow::bail!(
+                    "sale.sku: {} belongs to another sale than {}; a SKU belongs to one sale",
+                    load.sku,
+                    load.sale
+                ),
+            }
+        }
+        match self.gate.refuse_eviction().await {
+            Ok(verdict) => verdict.map_err(|reason| anyhow::anyhow!(reason))?,
+            Err(error) => tracing::warn!(%error, "starting without the gate"),
+        }
+        self.refresh_controls().await?;
+        self.refresh_shelves().await?;
+        Ok(())
+    }
+
+    /// The ledger, for the keeper's figures and records.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What is counted here, to be registered.
+    pub fn metrics(&self) -> &ReservationMetrics {
+        &self.metrics
+    }
+
+    /// Whether a sale is in the settings.
+    pub(super) fn knows(&self, sale: &SaleId) -> bool {
+        self.terms.contains_key(sale)
+    }
+
+    /// The control record of a sale, as last read.
+    pub(super) fn control(&self, sale: &SaleId) -> Option<Control> {
+        self.controls.load().get(sale).cloned()
+    }
+
+    /// When a sale closes: by its control record, else by the settings.
+    pub(super) fn closes_ms(&self, sale: &SaleId) -> u64 {
+        let control = self.controls.load().get(sale).map(|control| control.closes_ms);
+        control.or_else(|| self.terms.get(sale).map(|terms| terms.closes_ms)).unwrap_or(0)
+    }
+
+    /// Reads the control records again.
+    pub(super) async fn refresh_controls(&self) -> Result<(), DatabaseError> {
+        let read = self.ledger.database().controls().await?;
+        self.controls.store(Arc::new(read.into_iter().collect()));
+        Ok(())
+    }
+
+    /// Keeps the control records fresh until `stop`; what was last read stays while Postgres is
+    /// away.
+    pub async fn watch_controls(self: Arc<Self>, stop: CancellationToken) {
+        let mut grid = tokio::time::interval(CONTROLS_EVERY);
+        grid.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(grid.tick()).await.is_some() {
+            if let Err(error) = self.refresh_controls().await {
+                tracing::warn!(%error, "the control records could not be read");
+            }
+        }
+    }
+
+    /// Tells the gate what came back. A push that fails is made up for by the next comparison.
+    pub(super) async fn tell_gate(&self, pushes: &[Push]) {
+        for Push { sale, sku, shard, returned } in pushes {
+            if let Err(error) = self.gate.push(sale, sku, *shard, *returned).await {
+                tracing::warn!(%error, %sku, "the gate was not told of returned units");
+                self.stray(sale, sku);
+            }
+        }
+    }
+
+    /// Notes that a gate may differ from the ledger for a known reason.
+    pub(super) fn stray(&self, sale: &SaleId, sku: &Sku) {
+        self.strayed().insert((sale.clone(), sku.clone()));
+    }
+
+    /// The gates that must follow the ledger; each is handed out once.
+    pub(super) fn take_strayed(&self) -> HashSet<(SaleId, Sku)> {
+        std::mem::take(&mut self.strayed())
+    }
+
+    fn strayed(&self) -> std::sync::MutexGuard<'_, HashSet<(SaleId, Sku)>> {
+        self.strayed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn terms(sale: &Sale) -> Terms {
+    Terms {
+        hold_extension_ms: sale.hold_extension.ms(),
+        late_payment: sale.late_payment,
+        closes_ms: u64::try_from(sale.closes.as_millisecond()).unwrap_or(0),
+    }
+}
+
+fn loads(sale: &Sale) -> impl Iterator<Item = SkuLoad> {
+    sale.skus.iter().map(|sku| SkuLoad {
+        sku: sku.sku.clone(),
+        sale: sale.id.clone(),
+        units: sku.units,
+        units_per_buyer: sku.units_per_buyer,
+        hold_ms: sale.hold.ms(),
+    })
+}
