@@ -45,8 +45,7 @@ pub(super) async fn start(
     let reservations = reservations(parts, ledger).await?;
     let keys = Arc::clone(&parts.keys);
     let read_admission = Arc::new(move |raw: &str| keys.read_admission(raw));
-    let router =
-        api::router(reservations, read_admission, &parts.core_key, parts.ops_key.as_ref());
+    let router = api::router(reservations, read_admission, &parts.core_key, parts.ops_key.as_ref());
     parts.serve_router("core listener", listener, router);
     Ok(())
 }
