@@ -8,11 +8,23 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
 
+use super::assess::{self, Crowd};
+use super::demo::{self, Demo};
 use super::shop::{Shop, serve};
 
 /// What runs and measures the system.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Watch a whole flash sale: private stores, a sample shop, the waiting room and a crowd.
+    #[command(
+        after_help = "Example:\n  stanchion demo\n  stanchion demo --once --shoppers 2000 --units 200 --rate 100/s --open-in 5s --json out.json"
+    )]
+    Demo(Demo),
+    /// Send simulated shoppers to a sale, and check its promises.
+    #[command(
+        after_help = "Example:\n  stanchion crowd http://127.0.0.1:8080 --sale spring-drop --shoppers 500 --core http://127.0.0.1:7070 --core-ops http://127.0.0.1:9090"
+    )]
+    Crowd(Box<Crowd>),
     /// The sample shop alone.
     #[command(hide = true)]
     DemoShop(DemoShop),
@@ -38,6 +50,8 @@ pub struct DemoShop {
 /// Runs a command of the lab.
 pub async fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Demo(args) => demo::run(args).await,
+        Command::Crowd(args) => assess::run(*args).await,
         Command::DemoShop(args) => demo_shop(args).await,
     }
 }

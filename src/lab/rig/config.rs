@@ -69,7 +69,7 @@ impl SalePlan {
     }
 }
 
-fn rfc3339(at_ms: u64) -> Result<String> {
+pub(crate) fn rfc3339(at_ms: u64) -> Result<String> {
     let at = Timestamp::from_millisecond(i64::try_from(at_ms)?).context("a time out of range")?;
     Ok(at.to_string())
 }
@@ -82,14 +82,25 @@ impl ConfigFile {
     /// Loopback listeners on free ports, the shop, and these sales; all else at its default.
     pub fn new(shop: &str, sales: &[SalePlan]) -> Result<Self> {
         let mut file = Self(Value::Table(Table::new()));
-        file.set("public.listener", listener(false))?;
+        file.listen_on_free_ports()?;
         file.set("public.hostnames", vec!["localhost", "127.0.0.1"])?;
         file.set("shop.origins", vec![shop])?;
-        file.set("core.listen", "127.0.0.1:0")?;
-        file.set("ops.listen", "127.0.0.1:0")?;
         let sales = sales.iter().map(|sale| Ok(Value::Table(sale.table()?)));
         file.set("sale", Value::Array(sales.collect::<Result<_>>()?))?;
         Ok(file)
+    }
+
+    /// The settings of this text, to be changed and written.
+    pub fn parse(text: &str) -> Result<Self> {
+        let table: Table = text.parse().context("settings that are not TOML")?;
+        Ok(Self(Value::Table(table)))
+    }
+
+    /// Loopback listeners on free ports, one public, one core, one ops.
+    pub fn listen_on_free_ports(&mut self) -> Result<()> {
+        self.set("public.listener", listener(false))?;
+        self.set("core.listen", "127.0.0.1:0")?;
+        self.set("ops.listen", "127.0.0.1:0")
     }
 
     /// Sets the key at a dotted path, making tables on the way; array elements by number, as in

@@ -58,6 +58,19 @@ impl Installation {
         folder: &Path,
         stores: (String, String),
         layout: Layout,
+        config: ConfigFile,
+    ) -> Result<Self> {
+        let mut all = Self::start_cores(executable, folder, stores, layout.cores, config)?;
+        all.add_gateways(layout.gateways)?;
+        Ok(all)
+    }
+
+    /// Starts the cores alone, for a shop that has to know them before the gateways know the shop.
+    pub fn start_cores(
+        executable: &Path,
+        folder: &Path,
+        stores: (String, String),
+        cores: usize,
         mut config: ConfigFile,
     ) -> Result<Self> {
         let keys = folder.join("keys");
@@ -74,15 +87,20 @@ impl Installation {
             folder: folder.to_owned(),
         };
         all.make_keys(&keys)?;
-        for number in 0..layout.cores {
+        for number in 0..cores {
             let core = all.start_core(number)?;
             all.cores.push(core);
         }
-        for number in 0..layout.gateways {
-            let gateway = all.start_gateway(number)?;
-            all.gateways.push(gateway);
-        }
         Ok(all)
+    }
+
+    /// Starts that many more gateways.
+    pub fn add_gateways(&mut self, more: usize) -> Result<()> {
+        for _ in 0..more {
+            let gateway = self.start_gateway(self.gateways.len())?;
+            self.gateways.push(gateway);
+        }
+        Ok(())
     }
 
     /// Starts core `number`; on its old addresses if it ran before.
@@ -116,6 +134,11 @@ impl Installation {
         self.gateways.get_mut(number).context("no such gateway")?.kill()?;
         self.gateways[number] = self.start_gateway(number)?;
         Ok(())
+    }
+
+    /// Sets a key for the processes that are started from now on.
+    pub fn set(&mut self, path: &str, value: impl Into<toml::Value>) -> Result<()> {
+        self.config.set(path, value)
     }
 
     /// Changes a key in the files of all processes, as an operator would while they run.

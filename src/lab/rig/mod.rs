@@ -6,6 +6,7 @@ mod installation;
 mod node;
 
 pub use super::client::{Answer, Client, request};
+pub(crate) use config::rfc3339;
 pub use config::{ConfigFile, SalePlan};
 pub use installation::{Installation, Layout, Secrets};
 pub use node::{Bound, Node};
