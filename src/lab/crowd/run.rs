@@ -22,17 +22,20 @@ use crate::domain::draw::Proof;
 use crate::domain::status::Status;
 use crate::lab::client::Client;
 
+const STARTING_EVERY: Duration = Duration::from_millis(100);
+const STARTING_TRIES: u32 = 100;
+
 /// Lets the whole crowd live, and tells what it saw. Fails only if the sale cannot be found.
 pub async fn run(plan: Plan) -> Result<Observations> {
     if plan.gateways.is_empty() {
         bail!("a crowd needs the address of at least one gateway");
     }
     let client = Client::new(plan.sockets_max);
-    let first = look(&client, &plan).await?;
+    let first = patiently(|| look(&client, &plan)).await?;
     let draw_before = ours(&client, &plan, "draw").await.ok();
     let sku = match &plan.sku {
         Some(sku) => sku.clone(),
-        None => first_sku(&client, &plan).await?,
+        None => patiently(|| first_sku(&client, &plan)).await?,
     };
     let field = Arc::new(Field {
         client: client.clone(),
@@ -97,6 +100,17 @@ async fn live(
         trespasses.extend(tried.context("a trespasser failed")?);
     }
     Ok((seen.into_iter().map(|(_, seen)| seen).collect(), trespasses))
+}
+
+/// A sale that has just been started may take a few seconds to know its stock.
+async fn patiently<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
+    for _ in 0..STARTING_TRIES {
+        if let Ok(answer) = ask().await {
+            return Ok(answer);
+        }
+        tokio::time::sleep(STARTING_EVERY).await;
+    }
+    ask().await
 }
 
 async fn look(client: &Client, plan: &Plan) -> Result<Status> {
