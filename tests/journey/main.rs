@@ -6,3 +6,5 @@ mod ground;
 mod processes;
 mod room_ground;
 mod room_line;
+mod room_meter;
+mod room_pace;
