@@ -8,3 +8,5 @@ mod room_ground;
 mod room_line;
 mod room_meter;
 mod room_pace;
+mod room_restore;
+mod room_steps;

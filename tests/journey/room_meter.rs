@@ -71,7 +71,9 @@ fn in_rust(steps: &[(f64, Step)], rate: Rate, burst: u32) -> Vec<String> {
     for (wait, step) in steps {
         now += wait;
         match step {
-            Step::Claim(count) => (0..*count).for_each(|_| drop(meter.claim(now))),
+            Step::Claim(count) => (0..*count).for_each(|_| {
+                meter.claim(now);
+            }),
             Step::Rate(rate, burst) => {
                 meter.set_rate(now, Rate::per_second(*rate).unwrap(), *burst);
             }

@@ -35,9 +35,11 @@ if not moves then
 end
 local line = tonumber(room[1]) + tonumber(room[2])
 to = math.min(to, line, tonumber(room[4]))
-if to <= cursor then
+if from ~= cursor then
+  return { 'taken', cursor }
+elseif to <= cursor then
   return { 'still', cursor }
-elseif from ~= cursor or tick <= tonumber(room[5] or 0) then
+elseif tick <= tonumber(room[5] or 0) then
   return { 'taken', cursor }
 end
 redis.call('HSET', room_key, 'cursor', text(to), 'tick', text(tick))

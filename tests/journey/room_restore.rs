@@ -1,0 +1,156 @@
+//! A room whose Redis is lost: nothing is given twice, and nobody is admitted until it is restored.
+
+use std::collections::HashSet;
+
+use futures_util::future::join_all as all;
+use stanchion::domain::id::AccountId;
+use stanchion::domain::refusal::Problem;
+use stanchion::domain::ticket::Cohort;
+use stanchion::lab::stores::PrivateRedis;
+use stanchion::room::JoinRequest;
+
+use crate::room_ground::{RoomGround, admitted_at, anonymous, join_all, until, until_open};
+
+#[tokio::test]
+async fn after_redis_was_emptied_in_mid_sale_no_number_is_given_twice() {
+    let redis = PrivateRedis::start().unwrap();
+    let ground = RoomGround::on(Some(redis.url()), "emptied", 900, 50.0).await;
+    let core = ground.keep().await;
+    let room = ground.room().await;
+    let mut tickets: Vec<_> =
+        join_all(&room, "a", 60).await.into_iter().map(|place| place.ticket).collect();
+    until_open(&room).await;
+    tickets.extend(join_all(&room, "late", 20).await.into_iter().map(|place| place.ticket));
+    all(tickets[..5].iter().map(|ticket| admitted_at(&room, ticket))).await;
+    let before = room.snapshot();
+
+    core.cancel();
+    redis.restart().unwrap();
+    until("the room is gone", || !room.snapshot().is_live(room.now_ms())).await;
+    let status = room.status(Some(&tickets[0]), None);
+    assert!(status.paused && status.place.position.is_some(), "the place stays, paused");
+    for ticket in &tickets[..5] {
+        // Redis may still refuse the connection in this moment; both are the same refusal.
+        assert_eq!(room.claim(ticket).await.unwrap_err().problem, Problem::Paused);
+    }
+    assert_eq!(room.join(anonymous("new")).await.unwrap_err().problem, Problem::Paused);
+
+    ground.keep().await;
+    until("the room is back", || room.snapshot().is_live(room.now_ms())).await;
+    let after = room.snapshot();
+    assert!(after.cursor >= before.cursor, "{} then {}", before.cursor, after.cursor);
+    assert_eq!(after.proof(&ground.sale), before.proof(&ground.sale));
+    let anew = join_all(&room, "anew", 30).await.into_iter().map(|place| place.ticket);
+    tickets.extend(anew);
+    let numbers: HashSet<_> = tickets.iter().map(|ticket| ticket.cohort).collect();
+    assert_eq!(numbers.len(), tickets.len(), "no number twice");
+    all(tickets[..10].iter().map(|ticket| admitted_at(&room, ticket))).await;
+}
+
+#[tokio::test]
+async fn a_lobby_that_lost_its_redis_goes_on_with_fresh_numbers_and_opens() {
+    let redis = PrivateRedis::start().unwrap();
+    let ground = RoomGround::on(Some(redis.url()), "lobbyloss", 3_000, 500.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    let first = join_all(&room, "a", 10).await;
+
+    redis.restart().unwrap();
+    // A core restores within a tenth of a second: the numbers go on at the ceiling.
+    until("the room is back", || room.snapshot().line >= 1_000).await;
+
+    let second = join_all(&room, "b", 10).await;
+    let numbers: HashSet<_> =
+        first.iter().chain(&second).map(|place| place.ticket.cohort).collect();
+    assert_eq!(numbers.len(), 20);
+    until_open(&room).await;
+    let draw = room.snapshot().draw.clone().unwrap();
+    assert!(first.iter().all(|place| place.ticket.cohort.position(&draw).is_some()));
+}
+
+#[tokio::test]
+async fn a_frozen_redis_pauses_the_line_and_is_forgiven() {
+    let redis = PrivateRedis::start().unwrap();
+    let ground = RoomGround::on(Some(redis.url()), "frozen", 0, 50.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    until_open(&room).await;
+    let ticket = room.join(anonymous("mine")).await.unwrap().ticket;
+    admitted_at(&room, &ticket).await;
+
+    redis.freeze().unwrap();
+    until("the snapshot is old", || !room.snapshot().is_live(room.now_ms())).await;
+    assert_eq!(room.claim(&ticket).await.unwrap_err().problem, Problem::Paused);
+    assert!(room.status(Some(&ticket), None).paused);
+
+    redis.thaw().unwrap();
+    until("the room is back", || !room.snapshot().is_paused(room.now_ms())).await;
+    admitted_at(&room, &ticket).await;
+}
+
+fn signed_in(key: &str, account: &str) -> JoinRequest {
+    let account = AccountId::parse(account).unwrap();
+    JoinRequest { account: Some(account), address: None, ..anonymous(key) }
+}
+
+#[tokio::test]
+async fn an_account_has_one_place_whatever_browser_it_comes_from() {
+    let ground = RoomGround::new("account", 60_000, 50.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    let laptop = room.join(signed_in("laptop", "ann")).await.unwrap();
+
+    let phone = room.join(signed_in("phone", "ann")).await.unwrap();
+    assert_eq!((phone.ticket.cohort, phone.known), (laptop.ticket.cohort, true));
+    assert_eq!(phone.ticket.sub, laptop.ticket.sub);
+
+    // Somebody else signs in on the same laptop: a place of their own, ann keeps hers.
+    let bob = room.join(signed_in("laptop", "bob")).await.unwrap();
+    assert_ne!(bob.ticket.cohort, laptop.ticket.cohort);
+    let ann = room.join(signed_in("laptop", "ann")).await.unwrap();
+    assert_eq!(ann.ticket.cohort, laptop.ticket.cohort);
+}
+
+#[tokio::test]
+async fn signing_in_before_the_draw_ties_the_anonymous_place_and_after_it_does_not() {
+    let ground = RoomGround::new("tying", 1_000, 50.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    let before = room.join(anonymous("early")).await.unwrap();
+    let tied = room
+        .join(JoinRequest { ticket: Some(before.ticket.clone()), ..signed_in("early", "ann") })
+        .await
+        .unwrap();
+    assert_eq!(tied.ticket.cohort, before.ticket.cohort);
+    assert_eq!(tied.ticket.account.unwrap().as_str(), "ann");
+    let never = room.join(anonymous("never")).await.unwrap();
+
+    until_open(&room).await;
+
+    let untied = room.join(signed_in("never", "bob")).await.unwrap();
+    assert_eq!(untied.ticket.cohort, never.ticket.cohort);
+    assert_eq!(untied.ticket.account, None);
+    let elsewhere = room.join(signed_in("other browser", "ann")).await.unwrap();
+    assert_eq!(elsewhere.ticket.cohort, before.ticket.cohort);
+}
+
+#[tokio::test]
+async fn an_accounts_ticket_registers_it_again_after_a_loss_and_the_lower_number_wins() {
+    let redis = PrivateRedis::start().unwrap();
+    let ground = RoomGround::on(Some(redis.url()), "register", 60_000, 50.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    let first = room.join(signed_in("laptop", "ann")).await.unwrap();
+
+    redis.restart().unwrap();
+    // A core restores within a tenth of a second: the numbers go on at the ceiling.
+    until("the room is back", || room.snapshot().line >= 1_000).await;
+    let second = room.join(signed_in("phone", "ann")).await.unwrap();
+    assert!(second.ticket.cohort > first.ticket.cohort);
+
+    let with_ticket =
+        JoinRequest { ticket: Some(first.ticket.clone()), ..signed_in("laptop", "ann") };
+    assert_eq!(room.join(with_ticket).await.unwrap().ticket.cohort, first.ticket.cohort);
+    let phone = room.join(signed_in("phone", "ann")).await.unwrap();
+    assert_eq!(phone.ticket.cohort, Cohort::Entry(0));
+}
