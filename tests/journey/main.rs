@@ -10,3 +10,4 @@ mod room_meter;
 mod room_pace;
 mod room_restore;
 mod room_steps;
+mod sabotage;
