@@ -1,6 +1,7 @@
 //! Journeys over real sockets, a real Postgres and a real Redis: one binary, a module per topic.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
 
+mod config;
 mod fixture;
 mod ground;
 mod processes;
