@@ -39,10 +39,11 @@ pub(super) async fn start(
     health.add("postgres", true, move || probes::postgres(asked.clone()));
 
     let ledger = Ledger::new(database);
+    // Stock first: figures of a sale without its units would say "sold out".
+    let reservations = reservations(parts, ledger.clone()).await?;
     for sale in &parts.settings.sales {
         keep(parts, &ledger, sale).await?;
     }
-    let reservations = reservations(parts, ledger).await?;
     let keys = Arc::clone(&parts.keys);
     let read_admission = Arc::new(move |raw: &str| keys.read_admission(raw));
     let router = api::router(reservations, read_admission, &parts.core_key, parts.ops_key.as_ref());

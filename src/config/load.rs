@@ -188,7 +188,7 @@ units = -1
             (sale("never_gate = [\"/notify\"]"), "sale[0].never_gate[0]", "METHOD"),
             (sale("").replace("units = 5", "units = 0"), "sale[0].sku[0].units", "from 1 to"),
             (
-                sale("").replace("units = 5", "units = 9007199254740992"),
+                sale("").replace("units = 5", "units = 1000000000000000"),
                 "sale[0].sku[0].units",
                 "from 1 to",
             ),

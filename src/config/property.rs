@@ -37,7 +37,7 @@ prop_compose! {
         (rate, burst, paused) in (rate(), 1_u32.., any::<bool>()),
         (max_active, max_places) in (any::<u32>(), 0_u64..1 << 53),
         (claim_window, token_ttl, hold) in (span(1_000), span(10_000), span(1_000)),
-        units in vec((1_u64..1 << 53, any::<u32>()), 1..4),
+        units in vec((1_u64..1_000_000_000_000_000, any::<u32>()), 1..4),
         (before, queue_status) in (any::<bool>(), prop::sample::select(vec![200, 202, 429, 503])),
         mut sale in Just(read(EXAMPLE, now()).unwrap().0.sales.remove(0)),
     ) -> Sale {

@@ -8,8 +8,8 @@ use super::settings::{AccountSource, Sale, SaleSku, Settings};
 use super::span::Span;
 use super::validate::at_least;
 
-/// The most that a JSON number carries exactly.
-const UNITS_MAX: u64 = (1 << 53) - 1;
+/// The most that the gate counts exactly; JSON numbers carry more.
+const UNITS_MAX: u64 = 999_999_999_999_999;
 
 /// What earlier sales have taken.
 #[derive(Default)]
