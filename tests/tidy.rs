@@ -148,7 +148,7 @@ fn nothing_is_left_for_later_and_nothing_points_outside() {
         concat!("FIX", "ME"),
         concat!("XX", "X"),
         concat!(" /wo", "rk/"),
-        concat!("\"/wo", "rk/"),
+        concat!("(\"/wo", "rk/"),
         concat!("../sha", "red"),
     ];
     let mut violations = vec![];
