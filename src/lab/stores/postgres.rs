@@ -123,6 +123,8 @@ fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
         log: path.join("postgres.log"),
         folder: path.to_owned(),
         identity: folder.identity(),
+        // Immediate shutdown; a SIGKILL would leave its children to find out.
+        at_drop: Signal::SIGQUIT,
         answers: Box::new(move |pid| {
             let said = std::fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
             says_ready(&said, pid)

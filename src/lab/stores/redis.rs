@@ -79,6 +79,7 @@ fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
         folder: path.to_owned(),
         log: path.join("redis.log"),
         identity: folder.identity(),
+        at_drop: Signal::SIGKILL,
         answers: Box::new(move |_| pong(port)),
     })
 }

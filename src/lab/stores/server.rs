@@ -25,6 +25,8 @@ pub(super) struct Recipe {
     pub(super) folder: PathBuf,
     pub(super) log: PathBuf,
     pub(super) identity: Identity,
+    /// Ends it at once, whatever dispositions it has inherited.
+    pub(super) at_drop: Signal,
     /// True once the server with this pid answers.
     pub(super) answers: Box<dyn Fn(u32) -> bool + Send + Sync>,
 }
@@ -103,8 +105,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGQUIT is Postgres' immediate shutdown; for Redis it is the end as well.
-        if let Err(error) = self.end(Signal::SIGQUIT) {
+        if let Err(error) = self.end(self.recipe.at_drop) {
             tracing::warn!(%error, "a private server may be left to its reaper");
         }
     }
