@@ -36,10 +36,7 @@ impl Doors {
         for listener in wanted {
             public.push((bind("public.listener", listener.addr).await?, listener.clone()));
         }
-        let core = match core {
-            true => Some(bind("core.listen", settings.core.listen).await?),
-            false => None,
-        };
+        let core = if core { Some(bind("core.listen", settings.core.listen).await?) } else { None };
         Ok(Self { public, core, ops: bind("ops.listen", settings.ops.listen).await? })
     }
 

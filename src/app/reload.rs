@@ -11,6 +11,7 @@ use super::serve::Parts;
 use crate::clock::{Clock, SystemClock};
 use crate::config::load::Loaded;
 use crate::config::reload::{Change, Diff, Look, Watcher};
+use crate::config::span::Span;
 use crate::domain::id::SaleId;
 use crate::store::redis::RedisStore;
 use crate::store::redis::room::{ControlChange, Publish, RoomStore};
@@ -73,7 +74,7 @@ impl Follower {
             }
             Look::Good(diff) => {
                 self.metrics.config_reloaded(true);
-                self.note(diff);
+                self.note(*diff);
             }
         }
         self.publish().await;
@@ -102,7 +103,7 @@ impl Follower {
             match room.publish(&self.author, &control_change(&change)).await {
                 Ok(Publish::Changed(version)) => tracing::info!(%sale, version, "change published"),
                 Ok(Publish::Same(version)) => {
-                    tracing::info!(%sale, version, "change known already")
+                    tracing::debug!(%sale, version, "another node published the change");
                 }
                 Ok(Publish::Unloaded) => {
                     self.unpublished.insert(sale, change);
@@ -122,7 +123,7 @@ fn control_change(change: &Change) -> ControlChange {
         rate: change.rate,
         burst: change.burst,
         max_active: change.max_active,
-        claim_window_ms: change.claim_window.map(|window| window.ms()),
+        claim_window_ms: change.claim_window.map(Span::ms),
         ..ControlChange::default()
     }
 }

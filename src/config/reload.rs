@@ -137,7 +137,16 @@ pub enum Look {
     /// Not acceptable; the settings stay.
     Refused(Refused),
     /// Acceptable.
-    Good(Diff),
+    Good(Box<Diff>),
+}
+
+/// A file's content, as far as it is told apart from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Bytes with this digest.
+    Read([u8; 32]),
+    /// The file is gone, or not ours to read.
+    Unreadable,
 }
 
 /// Watches one file on behalf of one node.
@@ -145,10 +154,10 @@ pub struct Watcher {
     file: PathBuf,
     /// Settings as this node runs with.
     settings: Settings,
-    /// The bytes that were judged last; none if they could not be read.
-    judged: Option<[u8; 32]>,
-    /// The bytes of the last look, if they have not been judged.
-    unsettled: Option<Option<[u8; 32]>>,
+    /// The content that was judged last.
+    judged: Content,
+    /// The content of the last look, if it has not been judged.
+    unsettled: Option<Content>,
 }
 
 impl Watcher {
@@ -157,7 +166,7 @@ impl Watcher {
         Self {
             file: loaded.file.clone(),
             settings: loaded.settings.clone(),
-            judged: Some(loaded.digest),
+            judged: Content::Read(loaded.digest),
             unsettled: None,
         }
     }
@@ -170,16 +179,19 @@ impl Watcher {
     /// Reads the file; two looks must see the same new bytes before they are judged.
     pub fn look(&mut self, now: jiff::Timestamp) -> Look {
         let bytes = std::fs::read(&self.file);
-        let digest = bytes.as_ref().ok().map(|bytes| digest(bytes));
-        if digest == self.judged {
+        let content = match &bytes {
+            Ok(bytes) => Content::Read(digest(bytes)),
+            Err(_) => Content::Unreadable,
+        };
+        if content == self.judged {
             self.unsettled = None;
             return Look::Same;
         }
-        if self.unsettled != Some(digest) {
-            self.unsettled = Some(digest);
+        if self.unsettled != Some(content) {
+            self.unsettled = Some(content);
             return Look::Unsettled;
         }
-        (self.judged, self.unsettled) = (digest, None);
+        (self.judged, self.unsettled) = (content, None);
         let loaded = match bytes {
             Ok(bytes) => parse(&self.file, bytes, now),
             Err(error) => Err(Refused::whole(&self.file, format!("cannot be read: {error}"))),
@@ -189,7 +201,7 @@ impl Watcher {
             Ok(loaded) => {
                 let diff = diff(&self.settings, &loaded.settings);
                 self.settings = diff.settings.clone();
-                Look::Good(diff)
+                Look::Good(Box::new(diff))
             }
         }
     }

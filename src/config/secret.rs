@@ -18,8 +18,10 @@ pub fn secret(
     variable: &str,
     cure: &'static str,
 ) -> Result<SecretString, MissingSecret> {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place for it")]
+    let value = std::env::var(variable);
     let missing = |how| MissingSecret { key, variable: variable.to_owned(), how, cure };
-    match std::env::var(variable) {
+    match value {
         Ok(value) if value.trim().is_empty() => Err(missing("empty")),
         Ok(value) => Ok(value.trim().into()),
         Err(std::env::VarError::NotPresent) => Err(missing("not set")),

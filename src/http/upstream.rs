@@ -169,7 +169,10 @@ impl Origin {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(UpstreamError::Broken)?;
-        // Ends with its sender, so it needs no stop of its own.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends with its sender, so it needs no stop of its own"
+        )]
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "a connection to a service behind us broke");
@@ -307,7 +310,10 @@ impl Origin {
             return response;
         }
         let origin = Arc::clone(self);
-        // Ends when the body does, or with its connection.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends when the body does, or with its connection"
+        )]
         tokio::spawn(async move {
             if sender.ready().await.is_ok() {
                 origin.keep(sender);

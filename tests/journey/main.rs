@@ -1,5 +1,6 @@
 //! Journeys over real sockets, a real Postgres and a real Redis: one binary, a module per topic.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
+#![allow(clippy::disallowed_methods, reason = "tests spawn what ends with them")]
 
 mod config;
 mod fixture;

@@ -49,6 +49,7 @@ pub async fn run(plan: Plan) -> Result<Observations> {
     });
 
     let (done, is_done) = watch::channel(false);
+    #[expect(clippy::disallowed_methods, reason = "it is awaited below")]
     let watching = tokio::spawn(witness::watch(plan.clone(), Client::new(2), is_done));
     let (shoppers, trespasses) = live(&plan, &field, opens_in_ms(&first)).await?;
     done.send(true).context("the witness is gone")?;

@@ -40,6 +40,7 @@ pub(super) async fn ledger(database_url: &str, sale: &str) -> Result<Ledger> {
     let (client, connection) = tokio_postgres::connect(database_url, NoTls)
         .await
         .context("the ledger cannot be reached")?;
+    #[expect(clippy::disallowed_methods, reason = "it is awaited below")]
     let connection = tokio::spawn(connection);
     let read = rows(&client, sale).await.context("the ledger cannot be read");
     drop(client);
