@@ -19,6 +19,7 @@ use crate::gateway::{Gateway, GatewayParts};
 use crate::http::listener::{self, Options, Peer};
 use crate::http::tls;
 use crate::ops::health::Health;
+use crate::room::metrics::RoomMetrics;
 use crate::room::{Room, RoomOptions};
 
 /// Starts everything of the role.
@@ -30,7 +31,8 @@ pub(super) fn start(
 ) -> anyhow::Result<()> {
     let settings = &parts.settings;
     let clock = RoomClock::new(Arc::new(SystemClock));
-    let rooms = settings.sales.iter().map(|sale| room(parts, &clock, sale)).collect();
+    let rooms: Vec<_> = settings.sales.iter().map(|sale| room(parts, &clock, sale)).collect();
+    parts.metrics.register(|registry| RoomMetrics::register(registry, rooms.clone()));
     let shop_secret = match settings.shop.secret_env.as_str() {
         "" => None,
         variable => Some(secret("shop.secret_env", variable, "set it, or leave the key out")?),

@@ -113,23 +113,23 @@ fn ticks(every: Duration) -> tokio::time::Interval {
 struct Failing<'a> {
     sale: &'a SaleId,
     what: &'static str,
-    is_failing: bool,
+    fails: bool,
 }
 
 impl<'a> Failing<'a> {
     fn new(sale: &'a SaleId, what: &'static str) -> Self {
-        Self { sale, what, is_failing: false }
+        Self { sale, what, fails: false }
     }
 
     fn note(&mut self, outcome: Result<(), KeeperError>) {
-        let is_failing = outcome.is_err();
+        let fails = outcome.is_err();
         match outcome {
-            Err(error) if !self.is_failing => {
+            Err(error) if !self.fails => {
                 tracing::warn!(sale = %self.sale, %error, "{} fails", self.what);
             }
-            Ok(()) if self.is_failing => tracing::info!(sale = %self.sale, "{} again", self.what),
+            Ok(()) if self.fails => tracing::info!(sale = %self.sale, "{} again", self.what),
             Err(_) | Ok(()) => {}
         }
-        self.is_failing = is_failing;
+        self.fails = fails;
     }
 }

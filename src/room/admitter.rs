@@ -69,7 +69,8 @@ impl Room {
         let asked_ms = self.clock.local_ms();
         let (now_ms, state) = self.store.look().await?;
         let took_ms = self.clock.local_ms().saturating_sub(asked_ms);
-        if took_ms <= ROUND_TRIP_MS_MAX {
+        let is_first = self.snapshot.load().seen_ms() == 0;
+        if took_ms <= ROUND_TRIP_MS_MAX || is_first {
             self.clock.observe(now_ms, asked_ms.saturating_add(took_ms / 2));
         }
         let next = self.snapshot.load().next(now_ms, state);

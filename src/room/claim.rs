@@ -1,11 +1,12 @@
 //! Claiming: a called ticket becomes an admission, signed at its slot.
 
-use super::{Room, join, out_of_reach};
+use super::{Room, Snapshot, join, out_of_reach};
 use crate::domain::admission::Admission;
 use crate::domain::queue::POLL_MS_MIN;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
-use crate::store::redis::room::{Claim, ClaimStep};
+use crate::store::redis::RedisFailure;
+use crate::store::redis::room::{Advance, Claim, ClaimStep};
 
 /// What a claim got.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,10 +44,10 @@ impl Room {
         let buyer = ticket.buyer();
         let token_ttl_ms = self.options.token_ttl_ms;
         let step = ClaimStep { run: ticket.run, position, buyer: &buyer, token_ttl_ms };
-        let claim = self.store.claim(&step).await.map_err(|error| {
-            tracing::debug!(sale = %self.options.sale, %error, "room.claim_failed");
-            out_of_reach()
-        })?;
+        let claim = match self.claim_or_call(&step, &seen).await {
+            Ok(claim) => claim,
+            Err(error) => return Err(self.failed("room.claim", &error)),
+        };
         match claim {
             Claim::Admitted { slot_ms, epoch } => {
                 let jti = self.keys.admission_id(&ticket.sub, epoch);
@@ -64,6 +65,29 @@ impl Room {
             Claim::Closed => Err(join::closed()),
             Claim::Missed | Claim::Void => Err(missed()),
             Claim::Unloaded => Err(out_of_reach()),
+        }
+    }
+
+    /// With an empty line and an idle meter the next in line need not wait for the pacer's tick:
+    /// outside the rush nobody sees a queue.
+    async fn claim_or_call(
+        &self,
+        step: &ClaimStep<'_>,
+        seen: &Snapshot,
+    ) -> Result<Claim, RedisFailure> {
+        let claim = self.store.claim(step).await?;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
+        let is_idle = seen.meter.lead_ms(self.now_ms() as f64) <= 0.0;
+        if claim != Claim::NotCalled || step.position != seen.cursor || !is_idle {
+            return Ok(claim);
+        }
+        match self.store.advance(step.position, step.position.saturating_add(1)).await? {
+            Advance::Moved(cursor) | Advance::Taken(cursor) if cursor > step.position => {
+                self.store.claim(step).await
+            }
+            Advance::Moved(_) | Advance::Taken(_) | Advance::Still(_) | Advance::Unloaded => {
+                Ok(claim)
+            }
         }
     }
 

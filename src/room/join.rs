@@ -129,11 +129,8 @@ impl Room {
             };
             match answers {
                 Ok(Some(joins)) => self.answer(joins, batch.drain(..), &mut held_back),
-                Ok(None) => refuse_all(batch.drain(..)),
-                Err(error) => {
-                    tracing::debug!(sale = %options.sale, %error, "room.join_failed");
-                    refuse_all(batch.drain(..));
-                }
+                Ok(None) => refuse_all(batch.drain(..), &out_of_reach()),
+                Err(error) => refuse_all(batch.drain(..), &self.failed("room.join", &error)),
             }
         }
     }
@@ -169,9 +166,9 @@ impl Room {
     }
 }
 
-fn refuse_all(batch: impl Iterator<Item = Waiting>) {
+fn refuse_all(batch: impl Iterator<Item = Waiting>, refusal: &Refusal) {
     for waiting in batch {
-        drop(waiting.reply.send(Err(out_of_reach())));
+        drop(waiting.reply.send(Err(refusal.clone())));
     }
 }
 

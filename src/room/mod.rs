@@ -7,6 +7,7 @@ mod admitter;
 mod claim;
 mod join;
 pub mod keys;
+pub mod metrics;
 mod place;
 mod snapshot;
 pub mod token;
@@ -139,6 +140,17 @@ impl Room {
         change: &ControlChange,
     ) -> Result<Publish, RedisFailure> {
         self.store.publish(author, change).await
+    }
+
+    /// What a visitor is told of a step that failed. An outage is logged by the heartbeat, once;
+    /// anything else is a fault of ours.
+    fn failed(&self, step: &'static str, error: &RedisFailure) -> Refusal {
+        if error.is_outage() {
+            tracing::debug!(sale = %self.options.sale, %error, "{step} got no answer");
+        } else {
+            tracing::warn!(sale = %self.options.sale, %error, "{step} failed");
+        }
+        out_of_reach()
     }
 }
 

@@ -35,9 +35,7 @@ impl Room {
             epoch: control.epoch,
             rate: control.rate.get(),
             eta_seconds: ahead.filter(|_| !paused).map(|ahead| eta(&seen, ahead)),
-            odds: ahead
-                .zip(stock)
-                .map(|(ahead, stock)| queue::odds(ahead, &stock, self.options.units_per_buyer)),
+            odds: ahead.zip(stock).map(|(ahead, stock)| queue::odds(ahead, &stock, self.cap())),
             stock,
             opens_at: rfc3339(control.opens_ms),
             server_time: rfc3339(now_ms),
@@ -48,6 +46,16 @@ impl Room {
                 until_ms.saturating_sub(now_ms),
             ),
             place,
+        }
+    }
+}
+
+impl Room {
+    /// The most units that one of those ahead may take.
+    fn cap(&self) -> u32 {
+        match self.options.units_per_buyer {
+            0 => u32::MAX,
+            cap => cap,
         }
     }
 }

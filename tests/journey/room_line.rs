@@ -8,7 +8,9 @@ use stanchion::domain::queue::PlaceState;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::sale::Phase;
 use stanchion::domain::ticket::Cohort;
+use stanchion::room::metrics::RoomMetrics;
 use stanchion::room::{Claimed, ControlChange, Publish};
+use stanchion::telemetry::Metrics;
 
 use crate::room_ground::{RoomGround, admitted_at, anonymous, join_all, until, until_open};
 
@@ -141,6 +143,38 @@ async fn wr_06_twenty_parallel_claims_of_one_ticket_spend_one_slot() {
     assert_eq!(seen.len(), 1);
     until("the claim is counted", || room.snapshot().claimed == 1).await;
     assert_eq!(room.snapshot().meter.next(), 1);
+}
+
+#[tokio::test]
+async fn with_an_empty_line_and_an_open_meter_the_first_claim_is_an_admission() {
+    let ground = RoomGround::new("nowait", 0, 10.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    until_open(&room).await;
+    until("the core is healthy", || !room.snapshot().is_paused(room.now_ms())).await;
+
+    let ticket = room.join(anonymous("only")).await.unwrap().ticket;
+
+    let claim = room.claim(&ticket).await.unwrap();
+    assert!(matches!(claim, Claimed::Admitted { .. }), "{claim:?}");
+}
+
+#[tokio::test]
+async fn the_rooms_are_told_as_metrics_by_sale() {
+    let ground = RoomGround::new("metrics", 60_000, 7.5).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    join_all(&room, "a", 3).await;
+    until("the joins are seen", || room.snapshot().line == 3).await;
+    let metrics = Metrics::new("gateway");
+    metrics.register(|registry| RoomMetrics::register(registry, vec![room.clone()]));
+
+    let text = metrics.text();
+
+    let sale = &ground.sale;
+    assert!(text.contains(&format!("stanchion_room_line{{sale=\"{sale}\"}} 3")), "{text}");
+    assert!(text.contains(&format!("stanchion_room_rate{{sale=\"{sale}\"}} 7.5")), "{text}");
+    assert!(text.contains(&format!("stanchion_room_live{{sale=\"{sale}\"}} 1")), "{text}");
 }
 
 #[tokio::test]

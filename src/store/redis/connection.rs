@@ -27,6 +27,17 @@ pub enum RedisFailure {
     Garbled(String),
 }
 
+impl RedisFailure {
+    /// Whether Redis could not be reached, rather than having answered something wrong.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Late => true,
+            Self::Failed(error) => error.is_io_error() || error.is_connection_dropped(),
+            Self::Garbled(_) => false,
+        }
+    }
+}
+
 /// A handle on Redis, cheap to clone.
 #[derive(Clone)]
 pub struct RedisStore {

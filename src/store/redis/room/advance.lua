@@ -15,12 +15,12 @@ local room = redis.call('HMGET', room_key, 'n', 'late', 'cursor', 'cursor_ceilin
   'sale_ms', 'sale_at', 'figures_at')
 local max_active = tonumber(control[3])
 
-local function is_full()
-  return max_active > 0 and redis.call('ZCOUNT', active, text(now), '+inf') >= max_active
-end
+-- Admissions that have ended leave here, so that the set stays bounded.
+redis.call('ZREMRANGEBYSCORE', active, '-inf', '(' .. text(now))
+local is_full = max_active > 0 and redis.call('ZCARD', active) >= max_active
 
 local moves = room[1] and control[1] ~= '1' and now < tonumber(control[2])
-  and is_fresh(tonumber(room[8])) and not is_full()
+  and is_fresh(tonumber(room[8])) and not is_full
 local sale_ms, sale_at = tonumber(room[6]), tonumber(room[7])
 if moves and sale_at then
   -- A longer gap means that no node was there to be claimed at.
