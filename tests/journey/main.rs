@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests spawn what ends with them")]
 
 mod config;
+mod edge;
 mod fixture;
 mod ground;
 mod processes;

@@ -1,0 +1,140 @@
+//! Without an admission nothing reaches a protected path, however it is spelled.
+
+use super::shared;
+use super::wire::{ask, send, status};
+
+/// Every trick carries a word of its own, by which the shop would know it.
+#[test]
+fn ed_34_ed_36_ten_path_tricks_reach_the_shop_zero_times() {
+    let edge = shared();
+    let gateway = edge.url();
+    let tricks = [
+        ("t-case", "GET /CheckOut/t-case"),
+        ("t-slashes", "GET //checkout//t-slashes"),
+        ("t-percent", "GET /%63heckout/t-percent"),
+        ("t-params", "GET /checkout;x/t-params"),
+        ("t-dots", "GET /public/../checkout/t-dots"),
+        ("t-encodeddots", "GET /public/%2e%2e/checkout/t-encodeddots"),
+        ("t-absolute", "GET http://localhost/checkout/t-absolute"),
+        ("t-head", "HEAD /checkout/t-head"),
+        ("t-trailing", "GET /checkout/?t-trailing"),
+        ("t-query", "GET /checkout?/health&t-query"),
+        ("t-post", "POST /checkout/t-post"),
+        ("t-options", "OPTIONS /checkout/t-options"),
+        ("t-delete", "DELETE /checkout/t-delete"),
+        ("t-slash2f", "GET /checkout%2ft-slash2f"),
+        ("t-backslash", "GET /public/..%5ccheckout%5ct-backslash"),
+        ("t-twice", "GET /%2563heckout/t-twice"),
+        ("t-nul", "GET /checkout%00/t-nul"),
+        ("t-root", "GET /../../checkout/t-root"),
+        ("t-trail", "GET /checkout./t-trail"),
+        ("t-never", "POST /checkout/..;/checkout/notify/t-never"),
+        ("t-fragment", "GET /checkout/t-fragment#/health"),
+    ];
+    for (word, line) in tricks {
+        let answer = ask(&gateway, line, &["Accept: text/html"]);
+
+        let ours = answer.contains("stanchion-answer: queue") || status(&answer) == 400;
+        assert!(ours, "{line}: {answer}");
+        assert_eq!(edge.shop.heads(word), [""; 0], "{line}");
+    }
+    let old = send(&gateway, "GET /checkout/old HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    assert!(old.contains("stanchion-answer: queue"), "{old}");
+    assert_eq!(edge.shop.heads("/old"), [""; 0]);
+}
+
+#[test]
+fn ed_40_an_upgrade_to_a_protected_path_is_answered_and_not_opened() {
+    let edge = shared();
+    let upgrade = "GET /checkout/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\n\
+                   Upgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n";
+
+    let answer = send(&edge.url(), upgrade);
+
+    assert_eq!(status(&answer), 429, "{answer}");
+    assert_eq!(edge.shop.heads("/checkout/ws"), [""; 0]);
+}
+
+#[test]
+fn a_script_is_told_to_wait_and_a_person_sees_the_queue_at_the_same_address() {
+    let edge = shared();
+
+    let script = ask(&edge.url(), "GET /checkout/api", &["Accept: application/json"]);
+    assert_eq!(status(&script), 429);
+    for part in ["\"code\":\"waiting\"", "\"queue_url\":", "\"phase\":\"lobby\"", "retry-after: "] {
+        assert!(script.contains(part), "{part}: {script}");
+    }
+    let fetch = ["Accept: text/html", "Sec-Fetch-Mode: cors"];
+    assert_eq!(status(&ask(&edge.url(), "GET /checkout/api", &fetch)), 429);
+
+    let page = ask(&edge.url(), "GET /checkout/page", &["Accept: text/html"]);
+    assert_eq!(status(&page), 200);
+    assert!(page.contains("cache-control: private, no-store"), "{page}");
+    assert!(!page.contains("\r\nlocation:"), "{page}");
+    let sent = ask(&edge.url(), "POST /checkout/page", &["Accept: text/html", "Content-Length: 0"]);
+    assert_eq!(status(&sent), 429, "{sent}");
+}
+
+#[test]
+fn ed_44_conditions_and_ranges_do_not_change_the_queue_page() {
+    let edge = shared();
+    let headers = ["Accept: text/html", "If-None-Match: *", "Range: bytes=0-10"];
+
+    let page = ask(&edge.url(), "GET /checkout/range", &headers);
+
+    assert_eq!(status(&page), 200, "{page}");
+    assert!(page.contains("</html>"), "{page}");
+    assert!(!page.contains("\r\netag:"), "{page}");
+}
+
+#[test]
+fn ed_45_a_crawler_is_told_to_come_back_and_gets_no_cookie() {
+    let edge = shared();
+    let headers = ["Accept: text/html", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)"];
+
+    let answer = ask(&edge.url(), "GET /checkout/bot", &headers);
+
+    assert_eq!(status(&answer), 503, "{answer}");
+    assert!(answer.contains("retry-after: 3600"), "{answer}");
+    assert!(!answer.contains("set-cookie"), "{answer}");
+    let robots = ask(&edge.url(), "GET /robots.txt", &headers);
+    assert_eq!(status(&robots), 200, "{robots}");
+}
+
+#[test]
+fn ed_46_a_true_preflight_passes_and_other_options_do_not() {
+    let edge = shared();
+    let preflight = ["Origin: http://a.test", "Access-Control-Request-Method: POST"];
+
+    assert_eq!(status(&ask(&edge.url(), "OPTIONS /checkout/preflight", &preflight)), 200);
+    assert_eq!(edge.shop.heads("/checkout/preflight").len(), 1);
+    assert_eq!(status(&ask(&edge.url(), "OPTIONS /checkout/other", &preflight[..1])), 429);
+}
+
+#[test]
+fn ed_48_what_is_never_gated_passes_by_its_method_only() {
+    let edge = shared();
+    let body = ["Content-Length: 0"];
+
+    assert_eq!(status(&ask(&edge.url(), "POST /checkout/notify?ok", &body)), 200);
+    assert_eq!(edge.shop.heads("/checkout/notify?ok").len(), 1);
+    assert_eq!(status(&ask(&edge.url(), "PUT /checkout/notify?put", &body)), 429);
+    assert_eq!(status(&ask(&edge.url(), "GET /checkout/x?POST /checkout/notify", &[])), 400);
+    assert_eq!(edge.shop.heads("?put"), [""; 0]);
+}
+
+#[test]
+fn ed_52_another_host_is_nobody_here_and_is_not_echoed() {
+    let edge = shared();
+    let answer =
+        send(&edge.url(), "GET /a HTTP/1.1\r\nHost: evil.test\r\nConnection: close\r\n\r\n");
+
+    assert_eq!(status(&answer), 421, "{answer}");
+    assert!(!answer.contains("\r\nlocation:"), "{answer}");
+    for host in ["LOCALHOST", "localhost.", "localhost:1"] {
+        let line = format!("GET /host HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(status(&send(&edge.url(), line)), 200, "{host}");
+    }
+    let health = "GET /_stanchion/health HTTP/1.0\r\n\r\n";
+    assert_eq!(status(&send(&edge.url(), health)), 200);
+}

@@ -1,0 +1,101 @@
+//! The edge, judged from outside: raw bytes in, and a shop that writes down what reached it.
+
+mod admitted;
+mod framing;
+mod gate;
+mod limits;
+mod origin;
+mod shopping;
+mod streaming;
+mod tls;
+mod wire;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stanchion::lab::rig::{ConfigFile, Installation, Layout, SalePlan};
+
+use crate::fixture::Ground;
+use origin::Origin;
+use wire::{ask, status};
+
+/// One gateway in front of the recording shop; its sale's lobby is open, and no core is there
+/// unless asked for.
+struct Edge {
+    installation: Installation,
+    shop: Origin,
+    plan: SalePlan,
+}
+
+impl Edge {
+    /// Starts it with some settings turned.
+    fn start(topic: &str, turn: impl FnOnce(&mut ConfigFile, &Origin)) -> Self {
+        let ground = Ground::new(topic);
+        let plan = ground.sale_opening_in(600_000, 10);
+        Self::on(&ground, plan, 0, turn)
+    }
+
+    fn on(
+        ground: &Ground,
+        plan: SalePlan,
+        cores: usize,
+        turn: impl FnOnce(&mut ConfigFile, &Origin),
+    ) -> Self {
+        let shop = Origin::start();
+        let mut config = ConfigFile::new(&shop.url(), std::slice::from_ref(&plan)).unwrap();
+        turn(&mut config, &shop);
+        let installation = ground.install(Layout { gateways: 1, cores }, config);
+        Self { installation, shop, plan }
+    }
+
+    /// `http://ADDR` of the gateway.
+    fn url(&self) -> String {
+        self.installation.gateways[0].url("public").unwrap()
+    }
+
+    /// Waits until the core has given the room to this gateway.
+    fn await_lobby(&self) {
+        let since = Instant::now();
+        let path = format!("GET /_stanchion/{}/draw", self.plan.id);
+        loop {
+            let draw = ask(&self.url(), &path, &[]);
+            if !draw.contains("\"commitment\":\"\"") && status(&draw) == 200 {
+                return;
+            }
+            assert!(since.elapsed() < Duration::from_secs(20), "the room was never loaded: {draw}");
+            std::thread::sleep(Duration::from_millis(25));
+        }
+    }
+
+    /// The gateway's resident memory, in KiB.
+    fn memory_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!(
+            "/proc/{}/status",
+            self.installation.gateways[0].pid()
+        ));
+        let status = status.unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+/// Limits out of the way, for journeys about something else.
+fn no_limits(config: &mut ConfigFile) {
+    for limit in ["per_ip", "per_account", "poll"] {
+        config.set(&format!("limits.{limit}.rate"), "10000/s").unwrap();
+        config.set(&format!("limits.{limit}.burst"), 10_000).unwrap();
+    }
+}
+
+/// The edge that those share who only send bytes and look at what arrives.
+fn shared() -> Arc<Edge> {
+    static SHARED: std::sync::OnceLock<Arc<Edge>> = std::sync::OnceLock::new();
+    let start = || {
+        Arc::new(Edge::start("edge", |config, _| {
+            no_limits(config);
+            config.set("shop.response_timeout", "2s").unwrap();
+            config.set("sale.0.never_gate", vec!["POST /checkout/notify"]).unwrap();
+        }))
+    };
+    Arc::clone(SHARED.get_or_init(start))
+}

@@ -1,0 +1,233 @@
+//! A shop that writes down every byte of every request head, and answers as its path says.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// How much `/down` sends, in bytes.
+pub(crate) const DOWN_BYTES: usize = 200 * 1024 * 1024;
+const PIECE: usize = 64 * 1024;
+/// How long anything may take here.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The shop, on a port of its own.
+pub(crate) struct Origin {
+    addr: SocketAddr,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    heads: Mutex<Vec<String>>,
+    uploaded: AtomicU64,
+    /// `/down` waits for it after its first piece.
+    released: (Mutex<bool>, Condvar),
+    /// `/slow` tells here that its connection was closed.
+    gone: (Mutex<bool>, Condvar),
+}
+
+impl Origin {
+    /// Starts it; its threads end with the process.
+    pub(crate) fn start() -> Self {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (addr, state) = (socket.local_addr().unwrap(), Arc::<State>::default());
+        let kept = Arc::clone(&state);
+        std::thread::spawn(move || {
+            for stream in socket.incoming().map_while(Result::ok) {
+                let state = Arc::clone(&state);
+                std::thread::spawn(move || serve(stream, &state));
+            }
+        });
+        Self { addr, state: kept }
+    }
+
+    /// `http://ADDR`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// The heads that contain a word, as they came.
+    pub(crate) fn heads(&self, word: &str) -> Vec<String> {
+        let heads = self.state.heads.lock().unwrap();
+        heads.iter().filter(|head| head.contains(word)).cloned().collect()
+    }
+
+    /// Bytes of uploads read so far.
+    pub(crate) fn uploaded(&self) -> u64 {
+        self.state.uploaded.load(Ordering::Relaxed)
+    }
+
+    /// Lets `/down` go on.
+    pub(crate) fn release(&self) {
+        set(&self.state.released);
+    }
+
+    /// Waits until the connection of `/slow` was closed.
+    pub(crate) fn wait_until_gone(&self) -> bool {
+        wait(&self.state.gone)
+    }
+}
+
+fn set((flag, changed): &(Mutex<bool>, Condvar)) {
+    *flag.lock().unwrap() = true;
+    changed.notify_all();
+}
+
+fn wait((flag, changed): &(Mutex<bool>, Condvar)) -> bool {
+    let flag = flag.lock().unwrap();
+    *changed.wait_timeout_while(flag, PATIENCE, |set| !*set).unwrap().0
+}
+
+/// One connection: request after request, until one side has had enough.
+fn serve(stream: TcpStream, state: &State) {
+    let mut writer = stream.try_clone().unwrap();
+    let mut reader = BufReader::new(stream);
+    while let Some(head) = read_head(&mut reader) {
+        state.heads.lock().unwrap().push(head.clone());
+        if answer(&head, &mut reader, &mut writer, state).is_none() {
+            return;
+        }
+    }
+}
+
+fn read_head(reader: &mut impl BufRead) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let before = head.len();
+        reader.read_until(b'\n', &mut head).ok()?;
+        if head.len() == before {
+            return None;
+        }
+    }
+    Some(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// The value of a header in a recorded head.
+pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().skip(1).find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then_some(value.trim())
+    })
+}
+
+/// Nothing = the connection is done.
+fn answer(
+    head: &str,
+    reader: &mut impl BufRead,
+    writer: &mut impl Write,
+    state: &State,
+) -> Option<()> {
+    let path = head.split(' ').nth(1)?.split('?').next()?.to_owned();
+    let mut say = |text: &str| writer.write_all(text.as_bytes()).ok();
+    if path.starts_with("/early") {
+        return say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
+    }
+    let body = read_body(head, reader, state)?;
+    match path.as_str() {
+        "/hop" => say(
+            "HTTP/1.1 200 OK\r\nConnection: X-Shop-Hop\r\nX-Shop-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
+             Proxy-Authenticate: x\r\nStanchion-Answer: queue\r\nX-Kept: 1\r\nSet-Cookie: a=1\r\n\
+             Set-Cookie: b=2\r\nSet-Cookie: c=3\r\nContent-Length: 2\r\n\r\nok",
+        ),
+        "/down" => down(writer, state),
+        "/up" => say(&with_length(&body.to_string())),
+        "/cut/length" => {
+            say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")?;
+            None
+        }
+        "/cut/chunks" => {
+            say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")?;
+            None
+        }
+        "/trailers" => {
+            say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n\
+             2\r\nok\r\n0\r\nX-Sum: 7\r\n\r\n")
+        }
+        "/fat" => say(&with_headers(
+            &"Set-Cookie: a=1234567890123456789012345678901234567890\r\n".repeat(150),
+        )),
+        "/fatter" => say(&with_headers(&format!("X-Fat: {}\r\n", "a".repeat(2 * 1024 * 1024)))),
+        "/whoami" => {
+            let user = header(head, "cookie").and_then(|cookie| cookie.split("user=").nth(1));
+            let user = user.and_then(|rest| rest.split(';').next());
+            say(&with_headers(
+                &user.map(|user| format!("X-Account-Id: {user}\r\n")).unwrap_or_default(),
+            ))
+        }
+        "/once" => {
+            say(&with_length("once"))?;
+            None
+        }
+        "/dies" => None,
+        "/slow" => {
+            let ended = reader.read(&mut [0]).is_ok_and(|count| count == 0);
+            if ended {
+                set(&state.gone);
+            }
+            None
+        }
+        _ => say(&with_length("ok")),
+    }
+}
+
+fn with_length(text: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len())
+}
+
+fn with_headers(lines: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 2\r\n\r\nok")
+}
+
+/// A first piece at once, the rest when released.
+fn down(writer: &mut impl Write, state: &State) -> Option<()> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {DOWN_BYTES}\r\n\r\n");
+    writer.write_all(head.as_bytes()).ok()?;
+    let piece = vec![b'd'; PIECE];
+    writer.write_all(&piece).ok()?;
+    if !wait(&state.released) {
+        return None;
+    }
+    for _ in 1..DOWN_BYTES / PIECE {
+        writer.write_all(&piece).ok()?;
+    }
+    Some(())
+}
+
+/// Reads and counts the body.
+fn read_body(head: &str, reader: &mut impl BufRead, state: &State) -> Option<u64> {
+    if header(head, "transfer-encoding").is_some() {
+        return read_chunks(reader);
+    }
+    let length: u64 = header(head, "content-length").map_or(Some(0), |v| v.parse().ok())?;
+    let mut buffer = vec![0; PIECE];
+    let mut left = length;
+    while left > 0 {
+        let wanted = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        let count = reader.read(&mut buffer[..wanted]).ok().filter(|count| *count > 0)?;
+        left -= count as u64;
+        state.uploaded.fetch_add(count as u64, Ordering::Relaxed);
+    }
+    Some(length)
+}
+
+fn read_chunks(reader: &mut impl BufRead) -> Option<u64> {
+    let mut total = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let size = u64::from_str_radix(line.trim(), 16).ok()?;
+        let mut piece = vec![0; usize::try_from(size).ok()? + 2];
+        if size == 0 {
+            // Trailers, if any, end with an empty line.
+            while line != "\r\n" {
+                line.clear();
+                reader.read_line(&mut line).ok()?;
+            }
+            return Some(total);
+        }
+        reader.read_exact(&mut piece).ok()?;
+        total += size;
+    }
+}
