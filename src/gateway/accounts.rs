@@ -22,6 +22,8 @@ use crate::http::upstream::{Times, Upstream};
 const REMEMBERED_MAX: usize = 20_000;
 /// Questions to the shop at once; more are answered "unknown".
 const ASKING_MAX: usize = 256;
+/// Of the answer's body, which nobody reads.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// For the whole answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
@@ -150,10 +152,13 @@ impl Source {
             tracing::warn!(%status, "the account source fails");
             return Vouched::Unknown;
         }
+        let (parts, incoming) = answer.into_parts();
+        // Read to its end, so that the connection can be used again; what it says is in the head.
+        drop(body::collect(incoming, ANSWER_BYTES_MAX, ANSWER_MAX).await);
         if !status.is_success() {
             return Vouched::Nobody;
         }
-        let named = answer.headers().get(&self.header).and_then(|name| name.to_str().ok());
+        let named = parts.headers.get(&self.header).and_then(|name| name.to_str().ok());
         let account = named.and_then(|name| AccountId::parse(name).ok());
         account.map_or(Vouched::Nobody, Vouched::For)
     }

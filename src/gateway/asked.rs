@@ -90,6 +90,12 @@ impl Asked {
         self.parts.uri.path_and_query().map_or("/", |target| target.as_str())
     }
 
+    /// Where a 303 to this same page leads. `//host/…` names a page of ours when it is asked for,
+    /// and another host when it is told to a browser.
+    pub(super) fn again(&self) -> &str {
+        own_path(self.target()).unwrap_or(self.path.as_str())
+    }
+
     /// A value of the query.
     pub(super) fn query(&self, name: &str) -> Option<String> {
         let query = self.parts.uri.query()?;

@@ -28,8 +28,7 @@ pub(super) fn health(ready: bool) -> Response<Body> {
 pub(super) fn jwks(keys: &str) -> Response<Body> {
     let mut response =
         respond::bytes(StatusCode::OK, "application/jwk-set+json", keys.to_owned(), Kind::Own);
-    let cache = HeaderValue::from_static("public, max-age=60");
-    response.headers_mut().insert(header::CACHE_CONTROL, cache);
+    respond::keepable(&mut response, "public, max-age=60");
     response
 }
 
@@ -44,10 +43,8 @@ pub(super) fn asset(asked: &Asked, name: &str) -> Result<Response<Body>, Refusal
     } else {
         respond::bytes(StatusCode::OK, asset.content_type, asset.bytes, Kind::Own)
     };
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(assets::CACHE_CONTROL));
-    headers.insert(header::ETAG, etag);
-    headers.remove(header::VARY);
+    respond::keepable(&mut response, assets::CACHE_CONTROL);
+    response.headers_mut().insert(header::ETAG, etag);
     Ok(response)
 }
 

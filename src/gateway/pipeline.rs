@@ -5,6 +5,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
+use super::accounts::Vouched;
 use super::asked::{Asked, Reader, reader};
 use super::checkout::{self, Change};
 use super::forward::Permit;
@@ -119,12 +120,13 @@ impl Gateway {
         call: Call,
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
-        match call {
+        let visitor = match call {
             Call::Draw => return Ok(waiting::draw(sale)),
             Call::Stock => return waiting::stock(sale),
-            _ => {}
-        }
-        let visitor = self.visitor(asked, sale, now_ms).await?;
+            // Polls must not become the shop's load; whose place it is, a claim will ask.
+            Call::Status => identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?,
+            _ => self.visitor(asked, sale, now_ms).await?,
+        };
         self.limit_call(asked, call, &visitor)?;
         match call {
             Call::Page => Ok(queue_page::show(asked, sale, &visitor, &self.login_url)),
@@ -243,5 +245,5 @@ fn is_about(asked: &Asked, sale: &SaleGate) -> bool {
 
 /// Where "try again" leads: a page that can be asked for again.
 fn next_after_refusal(asked: &Asked) -> &str {
-    if is_read(asked.method()) { asked.target() } else { "/" }
+    if is_read(asked.method()) { asked.again() } else { "/" }
 }

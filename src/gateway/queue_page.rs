@@ -43,7 +43,7 @@ pub(super) async fn at_gate(
         let refusal = Refusal::new(Problem::Waiting, detail).status(503);
         return Err(refusal.retry_after_ms(CRAWLER_RETRY_MS));
     }
-    let mut showing = Showing::new(waiting::told(sale, visitor), asked.target());
+    let mut showing = Showing::new(waiting::told(sale, visitor), asked.again());
     showing.not_submitted = !matches!(*asked.method(), Method::GET | Method::HEAD);
     // Whoever brought a pass was sent here by one before: no loops.
     let may_move = asked.method() == Method::GET && !asked.is_prefetch() && !visitor.brought_pass;
@@ -135,7 +135,7 @@ async fn claim_here(
 ) -> Option<Response<Body>> {
     match sale.room.claim(ticket).await {
         Ok(Claimed::Admitted { token, .. }) => {
-            Some(waiting::with_pass(respond::see_other(asked.target()), asked, sale, token))
+            Some(waiting::with_pass(respond::see_other(asked.again()), asked, sale, token))
         }
         Ok(Claimed::Wait { slot_ms, .. }) => {
             showing.slot_ms = slot_ms;

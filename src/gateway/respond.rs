@@ -16,6 +16,7 @@ use crate::http::body::{self, Body};
 pub(super) const STANCHION_ANSWER: HeaderName = HeaderName::from_static("stanchion-answer");
 
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARY: HeaderValue =
     HeaderValue::from_static("Cookie, Accept, Sec-Fetch-Dest, Sec-Fetch-Mode");
 
@@ -49,6 +50,9 @@ fn ours(status: StatusCode, kind: Kind) -> Response<Body> {
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, PRIVATE);
+    // Some caches read these and not the other.
+    headers.insert("cdn-cache-control", NO_STORE);
+    headers.insert("surrogate-control", NO_STORE);
     headers.insert(header::VARY, VARY);
     headers.insert(STANCHION_ANSWER, kind.word());
     response
@@ -171,6 +175,15 @@ pub(super) fn finish(response: &mut Response<Body>, method: &Method) {
             response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
         }
         *response.body_mut() = body::empty();
+    }
+}
+
+/// Lets everybody keep an answer of ours: `how` as in `Cache-Control`.
+pub(super) fn keepable(response: &mut Response<Body>, how: &'static str) {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(how));
+    for name in ["cdn-cache-control", "surrogate-control", "vary"] {
+        headers.remove(name);
     }
 }
 

@@ -91,7 +91,8 @@ pub(super) async fn take_place(
     visitor: &Visitor,
     key: String,
 ) -> Result<Place, Refusal> {
-    if visitor.account == Vouched::Unknown && sale.settings.require_account {
+    // Somebody may be signed in: an anonymous place would be a second one.
+    if visitor.account == Vouched::Unknown && visitor.ticket.is_none() {
         let detail = "the shop's sign-in is not answering; your place, if you have one, is kept";
         return Err(Refusal::new(Problem::AccountUnavailable, detail).retry_after_ms(3_000));
     }

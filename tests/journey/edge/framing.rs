@@ -200,7 +200,7 @@ fn ed_92_pipelined_requests_are_answered_in_order_each_at_its_gate() {
     for number in 0..20 {
         let path = if number % 2 == 0 { "/piped" } else { "/checkout/piped" };
         let close = if number == 19 { "Connection: close\r\n" } else { "" };
-        bytes.push_str(&format!("GET {path}/{number} HTTP/1.1\r\n{HOST}{close}\r\n"));
+        bytes += &format!("GET {path}/{number} HTTP/1.1\r\n{HOST}{close}\r\n");
     }
 
     let answer = send(&edge.url(), bytes);

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::Edge;
+use super::origin::header;
 use super::wire::{ask, connect, status};
 use crate::fixture::Ground;
 
@@ -86,4 +87,46 @@ fn the_wait_that_is_told_is_the_wait_that_is_needed() {
     std::thread::sleep(Duration::from_millis(ms));
     let served = ask_once();
     assert!(served.contains("\"code\":\"waiting\""), "{served}");
+}
+
+#[test]
+fn ed_72_behind_a_trusted_proxy_visitors_are_told_apart_by_their_own_address() {
+    let edge = Edge::start("proxied", |config, _| {
+        config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
+        config.set("limits.per_ip.rate", "0.01/s").unwrap();
+        config.set("limits.per_ip.burst", 1).unwrap();
+    });
+    let from = |address: &str, path: &str| {
+        let chain = format!("X-Forwarded-For: 6.6.6.6, {address}");
+        ask(&edge.url(), path, &[&chain, "X-Forwarded-Proto: https", "Accept: application/json"])
+    };
+
+    for address in ["203.0.113.9", "203.0.113.10", "2001:db8::1"] {
+        assert!(from(address, "GET /checkout/x").contains("\"code\":\"waiting\""), "{address}");
+        assert!(from(address, "GET /checkout/x").contains("rate-limited"), "{address}");
+    }
+    let neighbour = from("2001:db8::ffff", "GET /checkout/x");
+    assert!(neighbour.contains("rate-limited"), "one /64 is one visitor: {neighbour}");
+
+    assert_eq!(status(&from("203.0.113.9", "GET /chain")), 200);
+    let head = edge.shop.heads("/chain").remove(0);
+    assert_eq!(header(&head, "x-forwarded-for"), Some("203.0.113.9, 127.0.0.1"));
+    assert_eq!(header(&head, "x-forwarded-proto"), Some("https"));
+}
+
+#[test]
+fn while_sign_in_does_not_answer_nobody_gets_a_second_place() {
+    let ground = Ground::new("signin");
+    let plan = ground.sale_opening_in(600_000, 10);
+    let edge = Edge::on(&ground, plan, 1, |config, _| {
+        config.set("account.source", "forward_auth").unwrap();
+        config.set("account.forward_auth.url", "http://127.0.0.1:9/whoami").unwrap();
+    });
+    edge.await_lobby();
+
+    let signed_in = answer(join(&edge.url(), &edge.plan.id, 1, "Cookie: user=ann\r\n"));
+    assert_eq!(status(&signed_in), 503, "{signed_in}");
+    assert!(signed_in.contains("\"code\":\"account-unavailable\""), "{signed_in}");
+    let anonymous = answer(join(&edge.url(), &edge.plan.id, 2, ""));
+    assert_eq!(status(&anonymous), 201, "{anonymous}");
 }

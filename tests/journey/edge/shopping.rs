@@ -139,6 +139,11 @@ fn outside_the_rush_nobody_sees_a_queue() {
     let moved = ahead.until_moved("GET /checkout/now");
     assert!(ahead.has("pass") && ahead.has("ticket"), "{moved}");
 
+    // To a browser, `//checkout/now` would be another host.
+    let mut odd = Browser::new(&edge);
+    let moved = odd.until_moved("GET //checkout/now");
+    assert_eq!(header(&moved, "location"), Some("/checkout/now"));
+
     // Whoever brings a pass is not sent around again, even if it is no good.
     ahead
         .cookies

@@ -229,3 +229,38 @@ fn a_shop_that_is_not_there_is_a_502_with_a_page_for_people() {
     let body = send(&edge.url(), "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert!(body.contains("application/problem+json"), "{body}");
 }
+
+#[test]
+fn ed_85_a_soft_stop_closes_idle_doors_and_lets_a_download_end() {
+    let mut edge = Edge::start("drain", |_, _| {});
+    let gateway = edge.url();
+    let mut idle = connect(&gateway);
+    idle.write_all(b"GET /idle HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    assert_eq!(status(&read_head(&mut idle)), 200);
+    let mut unused = connect(&gateway);
+    let mut busy = connect(&gateway);
+    busy.write_all(b"GET /down HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    assert_eq!(status(&read_head(&mut busy)), 200);
+
+    edge.installation.gateways[0].signal(nix::sys::signal::Signal::SIGTERM).unwrap();
+    let since = std::time::Instant::now();
+    for stream in [&mut idle, &mut unused] {
+        let mut rest = Vec::new();
+        drop(stream.read_to_end(&mut rest));
+    }
+    assert!(since.elapsed().as_secs() < 5, "idle connections stayed open");
+    let refused = std::net::TcpStream::connect(gateway.trim_start_matches("http://"));
+    assert!(refused.is_err(), "new connections are still taken");
+
+    edge.shop.release();
+    let mut piece = vec![0; 64 * 1024];
+    let mut seen = 0;
+    while let Ok(count) = busy.read(&mut piece)
+        && count > 0
+    {
+        seen += count;
+    }
+    assert_eq!(seen, DOWN_BYTES);
+    let ended = edge.installation.gateways[0].stop().unwrap();
+    assert!(ended.success(), "{ended}");
+}

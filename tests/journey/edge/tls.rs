@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -83,6 +84,12 @@ async fn https_speaks_http_2_or_1_1_as_the_client_chooses() {
     let answer = h2.send_request(elsewhere).await;
     assert!(answer.is_err() || answer.is_ok_and(|a| a.status().is_client_error()));
 
+    let connect_to = Request::connect("localhost:443").body(Empty::new()).unwrap();
+    let answer = h2.send_request(connect_to).await;
+    assert!(answer.is_err() || answer.is_ok_and(|a| a.status() == StatusCode::METHOD_NOT_ALLOWED));
+    let after = get("https://localhost/after").body(Empty::new()).unwrap();
+    assert_eq!(h2.send_request(after).await.unwrap().status(), StatusCode::OK);
+
     for alpn in [&["http/1.1"][..], &[]] {
         let stream = connect(&edge, client.clone(), alpn).await;
         assert_ne!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -92,4 +99,17 @@ async fn https_speaks_http_2_or_1_1_as_the_client_chooses() {
         let plain = get("/h1").header("host", "localhost").body(Empty::<Bytes>::new()).unwrap();
         assert_eq!(h1.send_request(plain).await.unwrap().status(), StatusCode::OK);
     }
+}
+
+#[tokio::test]
+async fn ed_82_a_client_that_chose_http_1_1_is_not_spoken_http_2_to() {
+    let (edge, client) = secured("alpn");
+    let mut stream = connect(&edge, client, &["http/1.1"]).await;
+
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer).await);
+
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
 }
