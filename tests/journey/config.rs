@@ -250,3 +250,62 @@ async fn readiness_follows_what_a_role_needs_and_lists_the_rest() {
     stores.postgres().restart().unwrap();
     becomes(core, 200).await;
 }
+
+/// `serve` with this file in the environment of an operator who has forgotten nothing.
+fn serve(file: &Path, ground: &Ground) -> Command {
+    let mut command = Command::new(executable());
+    command.args(["serve", "-c"]).arg(file);
+    command
+        .env("STANCHION_CORE_KEY", "core-key")
+        .env("STANCHION_OPS_KEY", "ops-key")
+        .env("REDIS_URL", &ground.redis_url)
+        .env("DATABASE_URL", &ground.database_url);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_is_all_roles_makes_its_own_keys_and_stops_softly() {
+    let ground = Ground::new("all");
+    let plan = ground.sale_opening_in(600_000, 50);
+    let file = ground.folder.join("all.toml");
+    let keys = ground.folder.join("fresh-keys");
+    let mut config = config(&plan);
+    config.set("keys.dir", keys.to_str().unwrap()).unwrap();
+    config.write(&file).unwrap();
+    let command = || serve(&file, &ground);
+
+    let mut node = Node::start(command(), &ground.folder.join("all.log")).unwrap();
+
+    let client = client();
+    until(async || ready(&client, &node).await.0 == 200).await;
+    let (_, said) = ready(&client, &node).await;
+    let named: Vec<_> = said["dependencies"].as_object().unwrap().keys().collect();
+    assert_eq!(named, ["core", "postgres", "redis", "shop"]);
+    Shopper::join(&client, &node.url("public").unwrap(), &plan.id, 1).await;
+    assert!(node.stop().unwrap().success(), "{}", node.said());
+
+    let made = std::fs::read_dir(&keys).unwrap().count();
+    let mut again = Node::start(command(), &ground.folder.join("again.log")).unwrap();
+    assert_eq!(std::fs::read_dir(&keys).unwrap().count(), made, "keys were made twice");
+    assert!(again.stop().unwrap().success());
+}
+
+#[test]
+fn a_node_of_one_role_makes_no_keys_of_its_own_and_a_missing_secret_is_named() {
+    let ground = Ground::new("refused");
+    let plan = ground.sale_opening_in(600_000, 50);
+    let file = ground.folder.join("refused.toml");
+    let mut config = config(&plan);
+    config.set("keys.dir", ground.folder.join("no-keys").to_str().unwrap()).unwrap();
+    config.write(&file).unwrap();
+
+    let out = serve(&file, &ground).args(["--role", "core"]).output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("stanchion keys new"), "{said}");
+
+    let out = serve(&file, &ground).env_remove("STANCHION_CORE_KEY").output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(78), "{said}");
+    assert!(said.contains("core.key_env: the environment variable STANCHION_CORE_KEY"), "{said}");
+}
