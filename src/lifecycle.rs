@@ -1,7 +1,8 @@
 //! Tasks, signals, soft stop, hard stop. Everything that runs is spawned here.
 //!
-//! A stop has two stages: first doors close and connections drain, then, when the last request
-//! has been answered or the deadline is over, what served them ends too.
+//! A stop has three stages: the public doors close and their connections drain; then, when the
+//! last request has been answered or the deadline is over, the private ones, which those requests
+//! relied on; then background work ends.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -22,12 +23,38 @@ pub struct DeadTask {
     how: String,
 }
 
+/// Doors that close together, and the connections that came in by them.
+#[derive(Clone, Default)]
+pub struct Stage {
+    closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Stage {
+    /// Cancelled when the doors close: accept nothing new, finish what is under way.
+    pub fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
+    /// Where connections and other work that a drain waits for is spawned.
+    pub fn tasks(&self) -> TaskTracker {
+        self.tasks.clone()
+    }
+
+    /// Closes the doors and waits until all is done.
+    async fn drained(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
 /// A handle on the life of the process, cheap to clone.
 #[derive(Clone, Default)]
 pub struct Lifecycle {
-    draining: CancellationToken,
+    public: Stage,
+    private: Stage,
     ending: CancellationToken,
-    connections: TaskTracker,
     background: TaskTracker,
     dead: Arc<OnceLock<DeadTask>>,
 }
@@ -38,9 +65,19 @@ impl Lifecycle {
         Self::default()
     }
 
-    /// Cancelled when the doors close: accept nothing new, finish what is under way.
+    /// The doors for shoppers.
+    pub fn public(&self) -> &Stage {
+        &self.public
+    }
+
+    /// The doors that they rely on, and those of the operators.
+    pub fn private(&self) -> &Stage {
+        &self.private
+    }
+
+    /// Cancelled when the stop begins.
     pub fn draining(&self) -> CancellationToken {
-        self.draining.clone()
+        self.public.closing()
     }
 
     /// Cancelled once all connections are drained or out of time: background work ends.
@@ -48,23 +85,18 @@ impl Lifecycle {
         self.ending.clone()
     }
 
-    /// Where connections and other work that a drain waits for is spawned.
-    pub fn connections(&self) -> TaskTracker {
-        self.connections.clone()
-    }
-
     /// Begins the soft stop.
     pub fn stop(&self) {
-        self.draining.cancel();
+        self.public.closing.cancel();
     }
 
-    /// Runs an accept loop: it must end at [`Self::draining`] and not before.
-    pub fn serve<F>(&self, task: &'static str, work: F)
+    /// Runs an accept loop: it must end when its stage closes and not before.
+    pub fn serve<F>(&self, stage: &Stage, task: &'static str, work: F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let watched = self.watch(task, self.draining.clone(), work);
-        self.connections.spawn(watched);
+        let watched = self.watch(task, stage.closing(), work);
+        stage.tasks.spawn(watched);
     }
 
     /// Runs background work that requests rely on: it must end at [`Self::ending`] and not before.
@@ -118,16 +150,19 @@ impl Lifecycle {
         tokio::select! {
             _ = term.recv() => tracing::info!("SIGTERM: stopping"),
             _ = int.recv() => tracing::info!("SIGINT: stopping"),
-            () = self.draining.cancelled() => {}
+            () = self.public.closing.cancelled() => {}
         }
-        self.draining.cancel();
-        self.connections.close();
+        let drained = async {
+            self.public.drained().await;
+            self.private.drained().await;
+        };
         tokio::select! {
-            () = self.connections.wait() => {}
+            () = drained => {}
             () = tokio::time::sleep(drain) => tracing::warn!("requests were cut at the deadline"),
             _ = term.recv() => tracing::warn!("second SIGTERM: stopping at once"),
             _ = int.recv() => tracing::warn!("second SIGINT: stopping at once"),
         }
+        self.private.closing.cancel();
         self.ending.cancel();
         self.background.close();
         if tokio::time::timeout(BACKGROUND_END_MAX, self.background.wait()).await.is_err() {
@@ -160,32 +195,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn background_work_outlives_the_requests_that_rely_on_it() {
+    async fn whatever_a_request_relies_on_outlives_it() {
         let life = Lifecycle::new();
-        let (draining, ending) = (life.draining(), life.ending());
         let (order, mut seen) = tokio::sync::mpsc::unbounded_channel();
-        let answered = order.clone();
-        life.background("lane", async move {
-            ending.cancelled().await;
-            order.send("lane").unwrap();
-        });
-        life.connections().spawn(async move {
-            draining.cancelled().await;
-            tokio::task::yield_now().await;
-            answered.send("request").unwrap();
-        });
+        let after = |closing: CancellationToken, name: &'static str| {
+            let order = order.clone();
+            async move {
+                closing.cancelled().await;
+                tokio::task::yield_now().await;
+                order.send(name).unwrap();
+            }
+        };
+        life.background("lane", after(life.ending(), "lane"));
+        for (stage, name) in [(life.private(), "core"), (life.public(), "shopper")] {
+            stage.tasks().spawn(after(stage.closing(), name));
+        }
 
         life.stop();
         life.run(DRAIN).await.unwrap();
 
-        assert_eq!(seen.recv().await, Some("request"));
-        assert_eq!(seen.recv().await, Some("lane"));
+        for expected in ["shopper", "core", "lane"] {
+            assert_eq!(seen.recv().await, Some(expected));
+        }
     }
 
     #[tokio::test]
     async fn a_request_that_never_ends_is_cut_at_the_deadline() {
         let life = Lifecycle::new();
-        life.connections().spawn(std::future::pending::<()>());
+        life.public().tasks().spawn(std::future::pending::<()>());
         life.stop();
         life.run(Duration::from_millis(1)).await.unwrap();
     }

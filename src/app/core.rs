@@ -73,7 +73,7 @@ async fn reservations(parts: &Parts, ledger: Ledger) -> anyhow::Result<Arc<Reser
         Gate::new(parts.redis.clone()),
         &settings.sales,
         Arc::new(SystemClock),
-        life.connections(),
+        life.private().tasks(),
     ));
     reservations.prepare().await?;
     parts.metrics.register(|registry| reservations.metrics().register(registry));

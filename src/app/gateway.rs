@@ -22,13 +22,13 @@ use crate::ops::health::Health;
 use crate::room::metrics::RoomMetrics;
 use crate::room::{Room, RoomOptions};
 
-/// Starts everything of the role.
+/// Starts everything of the role; the rooms are for whoever waits for them.
 pub(super) fn start(
     parts: &Parts,
     public: Vec<(TcpListener, Listener)>,
     core_url: &str,
     health: &mut Health,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Arc<Room>>> {
     let settings = &parts.settings;
     let clock = RoomClock::new(Arc::new(SystemClock));
     let rooms: Vec<_> = settings.sales.iter().map(|sale| room(parts, &clock, sale)).collect();
@@ -39,14 +39,14 @@ pub(super) fn start(
     };
     let gateway = Gateway::new(GatewayParts {
         settings,
-        rooms,
+        rooms: rooms.clone(),
         keys: Arc::clone(&parts.keys),
         clock,
         core_url: core_url.to_owned(),
         core_key: parts.core_key.clone(),
         shop_secret,
         draining: parts.life.draining(),
-        connections: parts.life.connections(),
+        connections: parts.life.public().tasks(),
         metrics: &parts.metrics,
     })?;
     serve(parts, &Arc::new(gateway), public)?;
@@ -55,7 +55,7 @@ pub(super) fn start(
     health.add("core", false, move || probes::any_listens(core.clone()));
     let shop = settings.shop.origins.clone();
     health.add("shop", false, move || probes::any_listens(shop.clone()));
-    Ok(())
+    Ok(rooms)
 }
 
 fn room(parts: &Parts, clock: &RoomClock, sale: &Sale) -> Arc<Room> {
@@ -99,9 +99,10 @@ fn serve(
             let gateway = Arc::clone(&gateway);
             async move { gateway.handle(request, peer).await }
         };
-        let (stop, tasks) = (parts.life.draining(), parts.life.connections());
+        let stage = parts.life.public();
+        let (stop, tasks) = (stage.closing(), stage.tasks());
         let accepting = listener::serve(socket, options, stop, tasks, handler);
-        parts.life.serve("public listener", accepting);
+        parts.life.serve(stage, "public listener", accepting);
     }
     Ok(())
 }

@@ -74,7 +74,8 @@ impl Parts {
     pub(super) fn serve_router(&self, task: &'static str, socket: TcpListener, router: Router) {
         let connections_max = self.settings.limits.max_connections;
         let options = Options { connections_max, drain: CONNECTION_DRAIN, ..Options::default() };
-        let (stop, tasks) = (self.life.draining(), self.life.connections());
-        self.life.serve(task, listener::serve_router(socket, options, stop, tasks, router));
+        let stage = self.life.private();
+        let (stop, tasks) = (stage.closing(), stage.tasks());
+        self.life.serve(stage, task, listener::serve_router(socket, options, stop, tasks, router));
     }
 }

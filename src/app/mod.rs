@@ -7,5 +7,6 @@ mod listeners;
 mod probes;
 mod reload;
 mod serve;
+mod settle;
 
 pub use serve::{Role, serve};

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::listeners::Doors;
-use super::{core, gateway, limits, probes, reload};
+use super::{core, gateway, limits, probes, reload, settle};
 use crate::config::Settings;
 use crate::config::load::Loaded;
 use crate::config::secret::secret;
@@ -72,6 +72,7 @@ pub async fn serve(loaded: Loaded, role: Role) -> anyhow::Result<()> {
     let parts = parts(settings, role, life.clone())?;
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
     doors.announce()?;
+    reload::start(&parts, &loaded)?;
 
     let mut health = Health::new(life.draining());
     let redis = parts.redis.clone();
@@ -80,13 +81,15 @@ pub async fn serve(loaded: Loaded, role: Role) -> anyhow::Result<()> {
     if let Some(listener) = doors.core {
         core::start(&parts, listener, &mut health).await?;
     }
-    if role.has_gateway() {
-        gateway::start(&parts, doors.public, &core_url, &mut health)?;
-    }
+    let rooms = if role.has_gateway() {
+        gateway::start(&parts, doors.public, &core_url, &mut health)?
+    } else {
+        vec![]
+    };
 
-    reload::start(&parts, &loaded)?;
     let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics));
     parts.serve_router("ops listener", doors.ops, router);
+    settle::settle(&rooms, &parts.settings.sales).await;
     writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
     tracing::info!(role = role.name(), "ready");
     life.run(DRAIN).await
@@ -121,11 +124,19 @@ fn keys(dir: &Path, role: Role) -> anyhow::Result<Keys> {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
-    let keys = if empty && role == Role::All {
-        tracing::info!(dir = %dir.display(), "no keys yet: making them");
-        Keys::generate(dir)
-    } else {
-        Keys::load(dir)
+    let keys = match (empty, role) {
+        (false, _) => Keys::load(dir),
+        (true, Role::All) => {
+            tracing::info!(dir = %dir.display(), "no keys yet: making them");
+            Keys::generate(dir)
+        }
+        (true, Role::Gateway | Role::Core) => {
+            let dir = dir.display();
+            anyhow::bail!(
+                "keys.dir: {dir} has no keys; make them once with `stanchion keys new --dir {dir}` \
+                 and copy the folder to every node"
+            )
+        }
     };
     keys.context("keys.dir")
 }
