@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
 #![allow(clippy::disallowed_methods, reason = "tests spawn what ends with them")]
 
+mod browsing;
 mod config;
+mod demo;
 mod edge;
 mod fixture;
 mod ground;

@@ -7,10 +7,9 @@ use redis::aio::MultiplexedConnection;
 use stanchion::lab::crowd::{self, CoreAccess, Mix, Observations, Plan};
 use stanchion::lab::report::{Report, Sources, collect, judge};
 use stanchion::lab::rig::{ConfigFile, Installation};
-use stanchion::lab::shop::{self, Shop};
 use tokio_postgres::NoTls;
 
-use crate::fixture::{Ground, executable};
+use crate::fixture::{Ground, executable, open_shop};
 
 const SHOPPERS: usize = 120;
 const RATE: &str = "60/s";
@@ -122,15 +121,6 @@ impl Scene {
             () = meddle => unreachable!("meddling does not end"),
         }
     }
-}
-
-async fn open_shop(installation: &Installation, sale: &str) -> String {
-    let core = installation.cores[0].url("core").unwrap();
-    let shop = Shop::new(&core, &installation.secrets.core_key, sale);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(shop::serve(listener, shop, std::future::pending()));
-    url
 }
 
 /// Exactly these promises are broken, and the report is not good.

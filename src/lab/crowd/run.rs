@@ -32,7 +32,7 @@ pub async fn run(plan: Plan) -> Result<Observations> {
     }
     let client = Client::new(plan.sockets_max);
     let first = patiently(|| look(&client, &plan)).await?;
-    let draw_before = ours(&client, &plan, "draw").await.ok();
+    let draw_before = patiently(|| committed(&client, &plan)).await.ok();
     let sku = match &plan.sku {
         Some(sku) => sku.clone(),
         None => patiently(|| first_sku(&client, &plan)).await?,
@@ -127,6 +127,13 @@ async fn ours<T: serde::de::DeserializeOwned>(
     let url = format!("{}/_stanchion/{}/{what}", plan.gateways[0], plan.sale);
     let answer = client.get(&url, &[("accept", "application/json")]).await?;
     answer.json().with_context(|| format!("GET {url}"))
+}
+
+/// The draw as far as it is told; nobody should join before there is a commitment.
+async fn committed(client: &Client, plan: &Plan) -> Result<Proof> {
+    let proof = proof(client, &plan.gateways[0], &plan.sale).await?;
+    anyhow::ensure!(!proof.commitment.is_empty(), "the seed is not committed to yet");
+    Ok(proof)
 }
 
 #[derive(Deserialize)]

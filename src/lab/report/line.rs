@@ -40,13 +40,14 @@ pub(super) fn fair_draw(seen: &Observations, evidence: &Evidence) -> Verdict {
 
 fn committed_before(before: Option<&Proof>, after: &Proof) -> Vec<String> {
     match before {
+        None => vec!["no commitment was shown before the lobby".into()],
         Some(before) if before.commitment != after.commitment => {
             vec!["the commitment was changed after people had joined".into()]
         }
         Some(before) if before.seed.is_some() && before.opened_at != after.opened_at => {
             vec!["the draw was held again".into()]
         }
-        _ => Vec::new(),
+        Some(_) => Vec::new(),
     }
 }
 

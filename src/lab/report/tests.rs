@@ -270,6 +270,10 @@ fn places_that_the_proof_does_not_give_break_fair_draw() {
     recommitted.draw_before.as_mut().unwrap().commitment = "00".repeat(32);
     assert_eq!(broken(&recommitted, &evidence()), ["fair-draw"]);
 
+    let mut uncommitted = seen();
+    uncommitted.draw_before = None;
+    assert_eq!(broken(&uncommitted, &evidence()), ["fair-draw"]);
+
     let mut passed_over = seen();
     passed_over.shoppers[0].entry = None;
     passed_over.shoppers[0].positions = vec![N];
