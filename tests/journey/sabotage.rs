@@ -180,7 +180,11 @@ async fn a_key_sold_twice_breaks_one_click_one_order_alone() {
                 INSERT INTO reservation_line (reservation, sku, shard, qty)
                 SELECT again.id, l.sku, l.shard, l.qty
                 FROM again, sold JOIN reservation_line l ON l.reservation = sold.id
-                RETURNING sku, shard, qty)
+                RETURNING reservation, sku, shard, qty),
+             moved AS (
+                INSERT INTO movement (at, kind, sku, shard, qty, reservation)
+                SELECT clock_timestamp(), kind, sku, shard, qty, reservation
+                FROM line, unnest(ARRAY['hold', 'confirm']) kind)
              UPDATE stock s SET available = available - line.qty, version = version + 1
              FROM line WHERE s.sku = line.sku AND s.shard = line.shard",
         )

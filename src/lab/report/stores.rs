@@ -21,11 +21,15 @@ const DUPLICATES: &str = "
       FROM reservation WHERE sale = $1
      GROUP BY buyer, order_key HAVING count(*) > 1 ORDER BY 1";
 
+/// Units that came back may be taken again for the same order, as by a payment that comes late.
 const TAKEN_TWICE: &str = "
     SELECT r.id::text
-      FROM reservation r JOIN movement m ON m.reservation = r.id AND m.kind = 'hold'
+      FROM reservation r JOIN movement m ON m.reservation = r.id
      WHERE r.sale = $1
-     GROUP BY r.id, m.sku, m.shard HAVING count(*) > 1 ORDER BY 1";
+     GROUP BY r.id, m.sku, m.shard
+    HAVING count(*) FILTER (WHERE m.kind = 'hold')
+         - count(*) FILTER (WHERE m.kind IN ('expire', 'release', 'cancel')) > 1
+     ORDER BY 1";
 
 /// A tombstone of an early release has no lines and took nothing.
 const GRANTED: &str = "

@@ -132,7 +132,11 @@ impl CoreApi {
         let body = json!({ "payment_ref": payment_ref });
         let answer = self.client.post_json(&url, &headers, &body).await?;
         match answer.status {
-            StatusCode::OK => Ok(Payment::Confirmed),
+            StatusCode::OK => {
+                // The buyer comes back to the product page and should find the unit sold.
+                *self.stock.lock().await = None;
+                Ok(Payment::Confirmed)
+            }
             StatusCode::CONFLICT | StatusCode::NOT_FOUND => {
                 let problem: Problem = answer.json()?;
                 Ok(Payment::Refused(problem.name().to_owned()))
