@@ -121,7 +121,7 @@ impl Gateway {
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
         let visitor = match call {
-            Call::Draw => return Ok(waiting::draw(sale)),
+            Call::Draw => return waiting::draw(sale),
             Call::Stock => return waiting::stock(sale),
             // Polls must not become the shop's load; whose place it is, a claim will ask.
             Call::Status => identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?,
@@ -133,7 +133,7 @@ impl Gateway {
             Call::Join => waiting::join(asked, sale, &visitor).await,
             Call::Status => Ok(waiting::status(sale, &visitor)),
             Call::Claim => waiting::claim(asked, sale, &visitor).await,
-            Call::Draw => Ok(waiting::draw(sale)),
+            Call::Draw => waiting::draw(sale),
             Call::Stock => waiting::stock(sale),
             Call::Orders => checkout::own_orders(&self.core, sale, &visitor).await,
             Call::Reserve => checkout::reserve(&self.core, asked, sale, &visitor).await,

@@ -114,10 +114,11 @@ impl Snapshot {
         (self.is_live(now_ms) && figures.fresh(now_ms)).then(|| figures.sum())
     }
 
-    /// The draw's proof; complete once the sale is open.
-    pub fn proof(&self, sale: &SaleId) -> Proof {
+    /// The draw's proof, from the commitment on; complete once the sale is open.
+    pub fn proof(&self, sale: &SaleId) -> Option<Proof> {
         let opening = self.opening.as_ref();
-        Proof {
+        let is_known = !self.commitment.is_empty();
+        is_known.then(|| Proof {
             sale: sale.clone(),
             run: self.control.run,
             algorithm: ALGORITHM.to_owned(),
@@ -129,6 +130,6 @@ impl Snapshot {
             opened_at: opening.map(|opening| rfc3339(opening.opened_at_ms)),
             seed: opening.map(|opening| hex::encode(opening.seed)),
             key: opening.map(|opening| hex::encode(opening.key)),
-        }
+        })
     }
 }

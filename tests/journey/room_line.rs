@@ -26,7 +26,7 @@ async fn a_place_goes_from_entry_over_the_draw_to_an_admission() {
 
     until_open(&room).await;
 
-    let proof = room.snapshot().proof(&ground.sale);
+    let proof = room.snapshot().proof(&ground.sale).unwrap();
     let draw = proof.verify().unwrap();
     for place in &places {
         let status = room.status(Some(&place.ticket), None);
