@@ -1,5 +1,6 @@
 //! Requests that two parsers could read differently: one of them is us, and nobody gains by it.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 
 use super::origin::header;
@@ -200,7 +201,7 @@ fn ed_92_pipelined_requests_are_answered_in_order_each_at_its_gate() {
     for number in 0..20 {
         let path = if number % 2 == 0 { "/piped" } else { "/checkout/piped" };
         let close = if number == 19 { "Connection: close\r\n" } else { "" };
-        bytes += &format!("GET {path}/{number} HTTP/1.1\r\n{HOST}{close}\r\n");
+        write!(bytes, "GET {path}/{number} HTTP/1.1\r\n{HOST}{close}\r\n").unwrap();
     }
 
     let answer = send(&edge.url(), bytes);

@@ -22,6 +22,7 @@ pub(crate) struct Origin {
 struct State {
     heads: Mutex<Vec<String>>,
     uploaded: AtomicU64,
+    connections: AtomicU64,
     /// `/down` waits for it after its first piece.
     released: (Mutex<bool>, Condvar),
     /// `/slow` tells here that its connection was closed.
@@ -36,6 +37,7 @@ impl Origin {
         let kept = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in socket.incoming().map_while(Result::ok) {
+                state.connections.fetch_add(1, Ordering::Relaxed);
                 let state = Arc::clone(&state);
                 std::thread::spawn(move || serve(stream, &state));
             }
@@ -57,6 +59,11 @@ impl Origin {
     /// Bytes of uploads read so far.
     pub(crate) fn uploaded(&self) -> u64 {
         self.state.uploaded.load(Ordering::Relaxed)
+    }
+
+    /// Connections accepted so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.state.connections.load(Ordering::Relaxed)
     }
 
     /// Lets `/down` go on.
@@ -155,6 +162,16 @@ fn answer(
             say(&with_headers(
                 &user.map(|user| format!("X-Account-Id: {user}\r\n")).unwrap_or_default(),
             ))
+        }
+        "/ws" => {
+            say(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                 Sec-WebSocket-Accept: x\r\n\r\n",
+            )?;
+            let mut heard = [0; 5];
+            reader.read_exact(&mut heard).ok()?;
+            writer.write_all(&heard).ok()?;
+            None
         }
         "/once" => {
             say(&with_length("once"))?;

@@ -264,3 +264,51 @@ fn ed_85_a_soft_stop_closes_idle_doors_and_lets_a_download_end() {
     let ended = edge.installation.gateways[0].stop().unwrap();
     assert!(ended.success(), "{ended}");
 }
+
+#[test]
+fn many_requests_share_few_connections_to_the_shop_and_none_fails() {
+    const CLIENTS: u64 = 24;
+    let edge = Edge::start("pooled", |_, _| {});
+    let gateway = edge.url();
+
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let gateway = gateway.clone();
+            std::thread::spawn(move || {
+                let mut stream = connect(&gateway);
+                for number in 0..40 {
+                    let ask =
+                        format!("GET /many/{client}/{number} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+                    stream.write_all(ask.as_bytes()).unwrap();
+                    assert_eq!(status(&read_head(&mut stream)), 200);
+                    stream.read_exact(&mut [0; 2]).unwrap();
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+
+    assert_eq!(edge.shop.heads("GET /many/").len(), 24 * 40);
+    let connections = edge.shop.connections();
+    assert!(connections <= CLIENTS * 2, "{connections} connections for {CLIENTS} clients");
+}
+
+#[test]
+fn a_websocket_to_a_free_path_is_a_tunnel_after_the_shops_101() {
+    let edge = shared();
+    let mut stream = connect(&edge.url());
+    let ask = "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\n\
+               Upgrade: websocket\r\nSec-WebSocket-Key: x\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n";
+
+    stream.write_all(ask.as_bytes()).unwrap();
+    let head = read_head(&mut stream);
+    assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("upgrade: websocket"), "{head}");
+    stream.write_all(b"hello").unwrap();
+    let mut echo = String::new();
+    stream.read_to_string(&mut echo).unwrap();
+
+    assert_eq!(echo, "hello");
+    let head = edge.shop.heads("/ws").remove(0);
+    assert_eq!(header(&head, "upgrade"), Some("websocket"));
+    assert_eq!(header(&head, "x-forwarded-for"), Some("127.0.0.1"), "stripped there as well");
+}
