@@ -52,6 +52,8 @@ pub enum Action {
     Raised,
     /// The gate does not answer.
     Unreachable,
+    /// Orders came too thick to compare; the next round tries again.
+    Busy,
 }
 
 /// Decides. Above the ledger is corrected at once, below it only if the same stands twice.

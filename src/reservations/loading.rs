@@ -8,11 +8,9 @@ use uuid::Uuid;
 
 use super::state::Reservations;
 use crate::domain::id::{SaleId, Sku};
-use crate::store::postgres::{DatabaseError, STANDSTILL_MAX};
+use crate::store::postgres::{DatabaseError, GateTruth, MARKERS_PAGE, STANDSTILL_MAX, Still};
 use crate::store::redis::RedisFailure;
 
-/// Markers sent at a time.
-const MARKERS: i64 = 1_000;
 /// Ids are made in the order of time; clocks of two cores differ by less than this.
 const OVERLAP_MS: u64 = 60_000;
 
@@ -55,16 +53,15 @@ impl Reservations {
         if counter.is_some_and(|counter| counter.generation >= truth.generation) {
             return Ok(());
         }
-        self.mark_known(sale, sku, Uuid::nil()).await?;
-        let recent = self.clock.now_ms().saturating_sub(OVERLAP_MS);
+        self.mark_known(sku, &truth, None).await?;
         let mut client = self.ledger.database().client().await?;
         let still = self.ledger.stand_still(&mut client, sku).await?;
-        let (_still, truth) = still.ok_or(LoadFailure::UnknownSku)?;
+        let still = still.ok_or(LoadFailure::UnknownSku)?;
         let load = async {
             // What was committed while the others were marked.
-            self.mark_known(sale, sku, first_id_of(recent)).await?;
-            let units = (truth.generation, truth.available);
-            Ok::<_, LoadFailure>(self.gate.load(sale, sku, units, &truth.returned).await?)
+            self.mark_known(sku, &still.truth, Some(&still)).await?;
+            let units = (still.truth.generation, still.truth.available);
+            Ok::<_, LoadFailure>(self.gate.load(sale, sku, units, &still.truth.returned).await?)
         };
         let loaded = tokio::time::timeout(STANDSTILL_MAX, load).await;
         let loaded = loaded.map_err(|_| DatabaseError::Contended)??;
@@ -74,20 +71,25 @@ impl Reservations {
         Ok(())
     }
 
+    /// Marks the keys that the ledger knows; while it stands still, only the latest of them.
     async fn mark_known(
         &self,
-        sale: &SaleId,
         sku: &Sku,
-        mut after: Uuid,
+        truth: &GateTruth,
+        still: Option<&Still<'_>>,
     ) -> Result<(), LoadFailure> {
+        let sale = &truth.sale;
+        let recent = self.clock.now_ms().saturating_sub(OVERLAP_MS);
+        let mut after = if still.is_some() { first_id_of(recent) } else { Uuid::nil() };
         loop {
-            let page = self.ledger.markers(sale, sku, after, MARKERS).await?;
+            let page = match still {
+                Some(still) => still.markers(sku, after).await?,
+                None => self.ledger.markers(sale, sku, after).await?,
+            };
             let orders: Vec<_> = page.iter().map(|m| (m.order.marker(), m.id)).collect();
             self.gate.mark(sale, sku, self.closes_ms(sale), &orders).await?;
             match page.last() {
-                Some(last) if page.len() >= usize::try_from(MARKERS).unwrap_or(usize::MAX) => {
-                    after = last.id;
-                }
+                Some(last) if page.len() == MARKERS_PAGE => after = last.id,
                 _ => return Ok(()),
             }
         }

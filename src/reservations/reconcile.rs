@@ -1,6 +1,5 @@
 //! Reconcile: the ledger against itself, then every gate against the ledger, one core at a time.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::compare::{Reason, Sight, judge};
 use super::loading::LoadFailure;
 use super::state::Reservations;
 use crate::domain::id::{SaleId, Sku};
-use crate::store::postgres::{DatabaseError, Finding, GateTruth, STANDSTILL_MAX, TURN_MAX};
+use crate::store::postgres::{DatabaseError, Finding, GateTruth, STANDSTILL_MAX, Still, TURN_MAX};
 use crate::store::redis::gate_compare::Counter;
 
 /// How often a comparison is tried while orders go on, before the stock row is locked for it.
@@ -49,6 +48,9 @@ impl Reservations {
                 let (sku, ledger) = (stock.sku, stock.available);
                 done.push(match self.compare(sale, &sku, Reason::Round).await {
                     Ok(reconciled) => reconciled,
+                    Err(LoadFailure::Ledger(DatabaseError::Contended)) => {
+                        Reconciled { sku, ledger, gate: None, action: Action::Busy }
+                    }
                     Err(LoadFailure::Ledger(error)) => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, %sku, "a gate could not be compared");
@@ -131,7 +133,7 @@ impl Reservations {
                 self.metrics.gate_too_low.inc();
                 tracing::warn!(%sku, ledger, gate, "units were missing at the gate; given back");
             }
-            Action::None | Action::Loaded | Action::Unreachable => {}
+            Action::None | Action::Loaded | Action::Unreachable | Action::Busy => {}
         }
     }
 
@@ -149,7 +151,7 @@ impl Reservations {
             return Ok(Sight { available: signed(truth.available), counter, pending: Vec::new() });
         }
         for _ in 0..TRIES {
-            let sight = self.look(sale, sku, &truth).await?;
+            let sight = self.look(sale, sku, &truth, None).await?;
             let after = self.truth(sku).await?;
             if after.version == truth.version {
                 return Ok(sight);
@@ -158,8 +160,9 @@ impl Reservations {
         }
         let mut client = self.ledger.database().client().await?;
         let still = self.ledger.stand_still(&mut client, sku).await?;
-        let (_still, truth) = still.ok_or(LoadFailure::UnknownSku)?;
-        let look = tokio::time::timeout(STANDSTILL_MAX, self.look(sale, sku, &truth)).await;
+        let still = still.ok_or(LoadFailure::UnknownSku)?;
+        let look = self.look(sale, sku, &still.truth, Some(&still));
+        let look = tokio::time::timeout(STANDSTILL_MAX, look).await;
         look.map_err(|_| DatabaseError::Contended)?
     }
 
@@ -168,6 +171,7 @@ impl Reservations {
         sale: &SaleId,
         sku: &Sku,
         truth: &GateTruth,
+        still: Option<&Still<'_>>,
     ) -> Result<Sight, LoadFailure> {
         for (shard, returned) in &truth.returned {
             self.gate.push(sale, sku, *shard, *returned).await?;
@@ -175,7 +179,10 @@ impl Reservations {
         let (counter, marks) = self.gate.read(sale, sku).await?.ok_or(LoadFailure::NotLoaded)?;
         let owing: Vec<_> = marks.into_iter().filter(|mark| mark.qty > 0).collect();
         let ids: Vec<Uuid> = owing.iter().map(|mark| mark.id).collect();
-        let missing: HashSet<Uuid> = self.ledger.missing(&ids).await?.into_iter().collect();
+        let missing = match still {
+            Some(still) => still.missing(&ids).await?,
+            None => self.ledger.missing(&ids).await?,
+        };
         let pending = owing.into_iter().filter(|mark| missing.contains(&mark.id)).collect();
         Ok(Sight { available: signed(truth.available), counter, pending })
     }

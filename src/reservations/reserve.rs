@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use super::loading::LoadFailure;
 use super::refuse;
 use super::state::Reservations;
 use crate::domain::id::Sku;
@@ -129,7 +130,7 @@ impl Reservations {
                     return Way::Bypass;
                 }
             };
-            let line = match word {
+            match word {
                 Word::Try => return Way::Gated(pass),
                 Word::Seen(qty, marked) => {
                     let same = matches!(order.cart.lines(), [line] if line.qty.get() == qty);
@@ -139,18 +140,22 @@ impl Reservations {
                 Word::Insufficient(line, left) => {
                     return refused(&pass, line, NoUnits::Insufficient, left);
                 }
-                Word::NotLoaded(line) | Word::OtherGeneration(line) => line,
-            };
-            let Some((line, _)) = pass.lines.get(line) else { break };
-            if let Err(error) = self.load_gate(&pass.sale, &line.sku).await {
-                tracing::warn!(%error, sku = %line.sku, "a gate could not be loaded");
-                break;
+                Word::NotLoaded(_) | Word::OtherGeneration(_) => {}
             }
-            if let Err(error) = self.refresh_shelves().await {
-                tracing::warn!(%error, "the stock could not be read");
+            if let Err(error) = self.load_gates(&pass).await {
+                tracing::warn!(%error, sale = %pass.sale, "a gate could not be loaded");
+                break;
             }
         }
         Way::Bypass
+    }
+
+    /// Loads what an order needs and learns the generations that it was loaded in.
+    async fn load_gates(&self, pass: &Pass) -> Result<(), LoadFailure> {
+        for (line, _) in &pass.lines {
+            self.load_gate(&pass.sale, &line.sku).await?;
+        }
+        Ok(self.refresh_shelves().await?)
     }
 
     /// The ledger may have moved without the gate: it follows within a moment.

@@ -4,10 +4,16 @@
 
 mod browsing;
 mod config;
+mod core_api;
+mod core_api_input;
 mod demo;
 mod edge;
 mod fixture;
+mod gate;
 mod ground;
+mod ledger;
+mod ledger_batch;
+mod ledger_life;
 mod processes;
 mod room_ground;
 mod room_line;

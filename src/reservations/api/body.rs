@@ -40,11 +40,15 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let field = match error.path().to_string() {
-            path if path == "." => "body".to_owned(),
-            path => path,
+        let (path, told) = (error.path().to_string(), error.inner().to_string());
+        let missing = told.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
+        let field = match (path.as_str(), missing) {
+            (".", Some((field, _))) => field.to_owned(),
+            (path, Some((field, _))) => format!("{path}.{field}"),
+            (".", None) => "body".to_owned(),
+            (path, None) => path.to_owned(),
         };
-        Refusal::bad_request(&field, error.inner())
+        Refusal::bad_request(&field, told)
     })?;
     json.end().map_err(|_| Refusal::bad_request("body", "must be one JSON value and no more"))?;
     Ok(value)
@@ -192,6 +196,7 @@ mod tests {
         }
         let refusal = read::<Sample>(br#"{"lines":[1,"2"]}"#).unwrap_err();
         assert!(refusal.detail.starts_with("lines[1]: "), "{}", refusal.detail);
+        assert_eq!(read::<Sample>(b"").unwrap_err().to_json()["field"], "lines");
         for raw in ["", "[]", "{", "{\"lines\":[1]} x", "\"x\"", "{\"lines\":[1],\"lines\":[2]}"] {
             assert_eq!(read::<Sample>(raw.as_bytes()).unwrap_err().http_status(), 400, "{raw}");
         }

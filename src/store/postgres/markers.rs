@@ -1,8 +1,9 @@
 //! What the gate is loaded from and compared with.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use deadpool_postgres::Transaction;
+use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -33,6 +34,8 @@ const MISSING: &str = "
     SELECT q.id FROM unnest($1::uuid[]) q(id)
     WHERE NOT EXISTS (SELECT 1 FROM reservation r WHERE r.id = q.id)";
 
+/// Keys on one page.
+pub const MARKERS_PAGE: usize = 1_000;
 /// How long a SKU may be made to stand still.
 pub const STANDSTILL_MAX: Duration = Duration::from_millis(250);
 
@@ -71,22 +74,19 @@ impl Ledger {
         self.query(TRUTH, &[&sku.as_str()]).await?.first().map(read).transpose()
     }
 
-    /// A page of the keys that concern a SKU, in the order of their ids. Tombstones name no SKU,
-    /// so they concern all of their sale.
+    /// A page of the keys that concern a SKU.
     pub async fn markers(
         &self,
         sale: &SaleId,
         sku: &Sku,
         after: Uuid,
-        limit: i64,
     ) -> Result<Vec<Marker>, DatabaseError> {
-        let found = self.query(MARKERS, &[&sale.as_str(), &after, &sku.as_str(), &limit]).await?;
-        found.iter().map(marker).collect()
+        markers(&self.database.client().await?, sale, sku, after).await
     }
 
     /// Those of the ids that are no reservation.
-    pub async fn missing(&self, ids: &[Uuid]) -> Result<Vec<Uuid>, DatabaseError> {
-        self.query(MISSING, &[&ids]).await?.iter().map(|row| column(row, "id")).collect()
+    pub async fn missing(&self, ids: &[Uuid]) -> Result<HashSet<Uuid>, DatabaseError> {
+        missing(&self.database.client().await?, ids).await
     }
 
     /// Waits for this core's turn to reconcile, but not for long. The turn lasts as long as the
@@ -106,14 +106,57 @@ impl Ledger {
         &self,
         client: &'c mut Client,
         sku: &Sku,
-    ) -> Result<Option<(Transaction<'c>, GateTruth)>, DatabaseError> {
+    ) -> Result<Option<Still<'c>>, DatabaseError> {
         let transaction = client.transaction().await?;
         transaction.execute(LOCK, &[&sku.as_str()]).await?;
         // A fresh snapshot: what the lock was waited for is in it.
         let found = transaction.query_opt(TRUTH, &[&sku.as_str()]).await?;
         let truth = found.as_ref().map(read).transpose()?;
-        Ok(truth.map(|truth| (transaction, truth)))
+        Ok(truth.map(|truth| Still { transaction, truth }))
     }
+}
+
+/// A SKU that stands still. What is read here needs no other connection: all of those may be
+/// taken by orders that wait for this very lock.
+pub struct Still<'c> {
+    transaction: Transaction<'c>,
+    /// What the ledger says meanwhile.
+    pub truth: GateTruth,
+}
+
+impl Still<'_> {
+    /// As [`Ledger::markers`].
+    pub async fn markers(&self, sku: &Sku, after: Uuid) -> Result<Vec<Marker>, DatabaseError> {
+        markers(&self.transaction, &self.truth.sale, sku, after).await
+    }
+
+    /// As [`Ledger::missing`].
+    pub async fn missing(&self, ids: &[Uuid]) -> Result<HashSet<Uuid>, DatabaseError> {
+        missing(&self.transaction, ids).await
+    }
+}
+
+/// At most [`MARKERS_PAGE`], in the order of their ids. Tombstones name no SKU, so they concern
+/// all SKUs of their sale.
+async fn markers(
+    client: &impl GenericClient,
+    sale: &SaleId,
+    sku: &Sku,
+    after: Uuid,
+) -> Result<Vec<Marker>, DatabaseError> {
+    let statement = client.prepare_cached(MARKERS).await?;
+    let limit = i64::try_from(MARKERS_PAGE).unwrap_or(i64::MAX);
+    let found = client.query(&statement, &[&sale.as_str(), &after, &sku.as_str(), &limit]).await?;
+    found.iter().map(marker).collect()
+}
+
+async fn missing(
+    client: &impl GenericClient,
+    ids: &[Uuid],
+) -> Result<HashSet<Uuid>, DatabaseError> {
+    let statement = client.prepare_cached(MISSING).await?;
+    let found = client.query(&statement, &[&ids]).await?;
+    found.iter().map(|row| column(row, "id")).collect()
 }
 
 fn read(row: &Row) -> Result<GateTruth, DatabaseError> {

@@ -18,7 +18,7 @@ pub use database::{Client, Database, DatabaseError, Options};
 pub use events::{Event, EventCursor, EventPage};
 pub use ledger::{Ledger, Push};
 pub use life::{Cancelled, Confirmed, Extended, Released, Swept, Which};
-pub use markers::{GateTruth, Marker, STANDSTILL_MAX, TURN_MAX};
+pub use markers::{GateTruth, MARKERS_PAGE, Marker, STANDSTILL_MAX, Still, TURN_MAX};
 pub use read::{Change, Page, Search, View};
 pub use room::{DrawRecord, OpeningRecord};
 pub use stock::{Loaded, SkuLoad, Stock, StockChange};

@@ -1,0 +1,398 @@
+//! The gate: it advises, loses everything, lags and lies, and nothing is oversold. Cases by their ids.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ::redis::{Script, cmd};
+use futures_util::future::join_all;
+use stanchion::domain::id::Sku;
+use stanchion::domain::refusal::Problem;
+use stanchion::lab::stores::PrivateRedis;
+use stanchion::reservations::{Action, Reserved};
+use stanchion::store::postgres::{Loaded, SkuLoad, Which};
+use stanchion::store::redis::gate::{Pass, UNITS_MAX, Word};
+use uuid::Uuid;
+
+use crate::fixture::core::{Core, Plan, grants, problem, replayed};
+use crate::fixture::{Ground, now_ms};
+
+fn s() -> Sku {
+    Sku::parse("S").unwrap()
+}
+
+/// An order at the gate alone, as a core that dies right after it.
+fn pass(house: &Core, buyer: &str, key: &str, qty: i64) -> Pass {
+    let order = house.order(buyer, key, &[("S", qty)]);
+    Pass {
+        sale: house.sale_id(),
+        closes_ms: now_ms() + 60_000,
+        marker: order.order.marker(),
+        id: Uuid::now_v7(),
+        lines: order.cart.lines().iter().map(|line| (line.clone(), 1)).collect(),
+    }
+}
+
+async fn set_count(house: &Core, units: i64) {
+    let key = format!("stanchion:{{{}}}:stock:S", house.sale.id);
+    house.redis.command::<()>(cmd("HSET").arg(key).arg("count").arg(units)).await.unwrap();
+}
+
+async fn reconcile(house: &Core) -> Action {
+    house.core.reconcile().await.unwrap().1.remove(0).action
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_20_a_core_that_died_between_gate_and_ledger_blocks_no_key_and_loses_no_unit() {
+    let house = Core::start(&Plan::of("died", 5)).await;
+    assert_eq!(reconcile(&house).await, Action::Loaded);
+    assert_eq!(house.gate.take(&pass(&house, "ann", "k1", 2)).await.unwrap(), Word::Try);
+    assert_eq!(house.count().await, Some(3));
+
+    // The retry is granted under the same mark: the gate pays once.
+    house.held("ann", "k1", 2).await;
+    assert_eq!((house.count().await, house.stock().await.available), (Some(3), 3));
+
+    // Nobody comes back for this one: two comparisons find its units.
+    assert_eq!(house.gate.take(&pass(&house, "bob", "k2", 3)).await.unwrap(), Word::Try);
+    assert_eq!(house.count().await, Some(0));
+    assert_eq!(reconcile(&house).await, Action::Noted);
+    assert_eq!(reconcile(&house).await, Action::Raised);
+    assert_eq!(house.count().await, Some(3));
+    house.held("bob", "k2", 3).await;
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_52_a_lost_counter_is_loaded_and_never_read_as_sold_out() {
+    let house = Core::start(&Plan::of("lost", 50)).await;
+    house.held("ann", "k0", 1).await;
+
+    let key = format!("stanchion:{{{}}}:stock:S", house.sale.id);
+    house.redis.command::<()>(cmd("DEL").arg(&key)).await.unwrap();
+    let outcomes = join_all(
+        (1..=30).map(|n| house.core.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
+    )
+    .await;
+    assert_eq!(grants(&outcomes), 30);
+    assert_eq!(house.count().await, Some(19));
+
+    assert_eq!(problem(house.reserve_lines("ann", "x", &[("NOPE", 1)]).await), Problem::UnknownSku);
+    let nope = format!("stanchion:{{{}}}:stock:NOPE", house.sale.id);
+    let exists: u64 = house.redis.command(cmd("EXISTS").arg(nope)).await.unwrap();
+    assert_eq!(exists, 0);
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_52_a_redis_that_evicts_is_refused_at_the_start() {
+    let redis = PrivateRedis::start().unwrap();
+    let house = Core::on(Ground::new("evicts"), &redis.url(), &Plan::of("evicts", 5)).await;
+    let policy = cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").clone();
+    house.redis.command::<()>(&policy).await.unwrap();
+
+    let refused = house.core.prepare().await.unwrap_err();
+
+    assert!(refused.to_string().contains("noeviction"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_53_malformed_arguments_are_refused_before_anything_is_written() {
+    let house = Core::start(&Plan::of("malformed", 5)).await;
+    house.held("ann", "k0", 1).await;
+    let script = Script::new(include_str!("../../src/store/redis/gate_take.lua"));
+    let keys = [
+        format!("stanchion:{{{}}}:stock:S", house.sale.id),
+        format!("stanchion:{{{}}}:takes:S", house.sale.id),
+    ];
+
+    let end = (now_ms() / 1000 + 60).to_string();
+    let bad_ends = ["0", "-1", "", "1e9", "1000000000000"].map(|bad| [bad, "1", "1"]);
+    let bad_quantities = ["0", "-5", "", "1.5", "0x2", "10000000"].map(|bad| [&end, "1", bad]);
+    let bad_generations = ["0", "-1", "", "x"].map(|bad| [&end, bad, "1"]);
+    for [end, generation, qty] in bad_ends.into_iter().chain(bad_quantities).chain(bad_generations)
+    {
+        let mut call = script.prepare_invoke();
+        call.key(&keys[0]).key(&keys[1]).arg("field").arg("id").arg(end).arg(generation).arg(qty);
+        let outcome = house.redis.run::<(i64, i64, String)>(&call).await;
+        assert!(outcome.is_err(), "{end:?} {generation:?} {qty:?} gave {outcome:?}");
+    }
+    assert_eq!(house.count().await, Some(4));
+
+    // Settings that make no sense are refused by the ledger too.
+    let load = SkuLoad {
+        sku: Sku::parse("Z").unwrap(),
+        sale: house.sale_id(),
+        units: 1,
+        units_per_buyer: 0,
+        hold_ms: 0,
+    };
+    assert!(house.ledger.load_sku(&load).await.is_err());
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_56_sweeps_and_reconciles_under_load_never_lift_the_gate_above_the_ledger() {
+    const CLIENTS: i64 = 16;
+    let house = Arc::new(Core::start(&Plan::of("tight", 60)).await);
+    let done = Arc::new(AtomicBool::new(false));
+    let orders = (0..CLIENTS).map(|client| {
+        let house = Arc::clone(&house);
+        tokio::spawn(async move {
+            for round in 0..12 {
+                let outcome = house.reserve("buyer", &format!("{client}-{round}"), 1).await;
+                if let (Ok(Reserved::New(mine)), 0) = (outcome, round % 3) {
+                    house.core.release(&Which::Id(mine.id)).await.unwrap();
+                }
+            }
+        })
+    });
+    let upkeep = {
+        let (house, done) = (Arc::clone(&house), Arc::clone(&done));
+        tokio::spawn(async move {
+            while !done.load(Ordering::Relaxed) {
+                house.core.sweep().await.unwrap();
+                house.core.reconcile().await.unwrap();
+                let gate = house.count().await.unwrap_or(0);
+                // The ledger is read later: it may only have given more away since.
+                let ledger = i64::try_from(house.stock().await.available).unwrap();
+                assert!(gate <= ledger + CLIENTS, "gate {gate}, ledger {ledger}");
+            }
+        })
+    };
+
+    join_all(orders.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
+    done.store(true, Ordering::Relaxed);
+    upkeep.await.unwrap();
+
+    assert_eq!(house.core.metrics().gate_too_high.get(), 0, "no drift was there to correct");
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_57_the_gate_opens_with_the_first_unit_that_returns() {
+    let house = Core::start(&Plan::of("returns", 2)).await;
+    let mine = house.held("ann", "k1", 2).await;
+    assert_eq!(problem(house.reserve("bob", "k2", 1).await), Problem::SoldOut);
+
+    house.core.release(&Which::Id(mine.id)).await.unwrap();
+    house.held("bob", "k2", 2).await;
+    assert_eq!(problem(house.reserve("eve", "k3", 1).await), Problem::SoldOut);
+
+    house.core.restock(&s(), 5, "more").await.unwrap();
+    house.held("eve", "k3", 5).await;
+    assert_eq!(problem(house.reserve("kim", "k4", 1).await), Problem::SoldOut);
+
+    house.lapse().await;
+    house.core.sweep().await.unwrap();
+    house.held("kim", "k4", 1).await;
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_58_refusals_by_the_ledger_leave_the_counter_exact() {
+    let house = Core::start(&Plan::of("refusals", 500).cap(1)).await;
+    house.held("ann", "k", 1).await;
+
+    for round in 0..10 {
+        let outcomes = join_all((0..50).map(|n| {
+            let order = house.order("ann", &format!("{round}-{n}"), &[("S", 1)]);
+            house.core.reserve(order)
+        }))
+        .await;
+        assert_eq!(grants(&outcomes), 0);
+    }
+    assert_eq!(house.count().await, Some(499));
+
+    // A replay whose mark was lost passes as new, and its units come back once.
+    let takes = format!("stanchion:{{{}}}:takes:S", house.sale.id);
+    house.redis.command::<()>(cmd("DEL").arg(&takes)).await.unwrap();
+    for _ in 0..3 {
+        replayed(house.reserve("ann", "k", 1).await);
+        assert_eq!(house.count().await, Some(499));
+    }
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_60_more_units_than_lua_can_count_are_refused() {
+    let house = Core::start(&Plan::of("precision", 1)).await;
+    let (generation, returned) = (1, [(0, 0)]);
+    for (units, sku) in [(9_007_199_254_740_993, "A"), (UNITS_MAX + 1, "B")] {
+        let sku = Sku::parse(sku).unwrap();
+        let loaded = house.gate.load(&house.sale.id, &sku, (generation, units), &returned).await;
+        assert!(loaded.is_err());
+    }
+    let sku = Sku::parse("C").unwrap();
+    house.gate.load(&house.sale.id, &sku, (generation, UNITS_MAX), &returned).await.unwrap();
+    assert_eq!(house.count_of("C").await, i64::try_from(UNITS_MAX).ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_above_the_ledger_is_lowered_at_once_and_below_it_only_at_the_second_look() {
+    let house = Core::start(&Plan::of("drift", 50)).await;
+    house.held("ann", "k0", 10).await;
+
+    set_count(&house, 60).await;
+    assert_eq!(reconcile(&house).await, Action::Lowered);
+    assert_eq!(house.count().await, Some(40));
+    assert_eq!(house.core.metrics().gate_too_high.get(), 1);
+
+    set_count(&house, 20).await;
+    assert_eq!(reconcile(&house).await, Action::Noted);
+    assert_eq!(house.count().await, Some(20));
+    assert_eq!(reconcile(&house).await, Action::Raised);
+    assert_eq!(house.count().await, Some(40));
+    assert_eq!(reconcile(&house).await, Action::None);
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_54_a_gate_that_says_try_to_everybody_sells_nothing_twice() {
+    let house = Core::start(&Plan::of("liar", 5)).await;
+    house.held("ann", "k", 1).await;
+    set_count(&house, 1_000).await;
+
+    let outcomes =
+        join_all((0..40).map(|n| {
+            house.core.reserve(house.order(&format!("b{n}"), &format!("k{n}"), &[("S", 1)]))
+        }))
+        .await;
+
+    assert_eq!(grants(&outcomes), 4);
+    let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    assert!(refused.iter().all(|refusal| refusal.problem == Problem::SoldOut));
+    house.sound().await;
+    assert_eq!(house.count().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_flush_in_mid_sale_is_not_noticed() {
+    let house = Core::start(&Plan::of("flush", 30)).await;
+    let mut granted = 0;
+    for round in 0..6 {
+        let outcomes =
+            join_all((0..10).map(|n| {
+                house.core.reserve(house.order("bob", &format!("{round}-{n}"), &[("S", 1)]))
+            }));
+        let (outcomes, flushed) = tokio::join!(outcomes, async {
+            house.redis.command::<()>(cmd("SCRIPT").arg("FLUSH")).await
+        });
+        flushed.unwrap();
+        granted += grants(&outcomes);
+    }
+    assert_eq!(granted, 30);
+    assert_eq!(house.core.metrics().gate_bypasses.get(), 0);
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_61_a_redis_that_dies_in_mid_sale_stops_nothing_and_oversells_nothing() {
+    let redis = PrivateRedis::start().unwrap();
+    let house = Core::on(Ground::new("dies"), &redis.url(), &Plan::of("dies", 20)).await;
+    house.held("ann", "k0", 5).await;
+    redis.kill().unwrap();
+
+    // Straight to the ledger, behind a bound.
+    let orders = |from: i32| {
+        join_all(
+            (from..from + 10)
+                .map(|n| house.core.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
+        )
+    };
+    assert_eq!(grants(&orders(100).await), 10);
+    replayed(house.reserve("ann", "k0", 5).await);
+
+    redis.restart().unwrap();
+    let outcomes = orders(200).await;
+    assert_eq!(grants(&outcomes), 5);
+    assert_eq!(house.stock().await.available, 0);
+    house.sound().await;
+    assert_eq!(house.count().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_was_lost_is_made_up_for_exactly() {
+    let house = Core::start(&Plan::of("push", 10)).await;
+    let mine = house.held("ann", "k1", 4).await;
+    // The core that released it died before it told the gate.
+    let (_, pushes) = house.ledger.release(&Which::Id(mine.id)).await.unwrap();
+    assert_eq!(house.count().await, Some(6));
+
+    assert_eq!(reconcile(&house).await, Action::None);
+    assert_eq!(house.count().await, Some(10));
+    // The push itself, late and twice, adds nothing.
+    for push in pushes.iter().chain(&pushes) {
+        let added =
+            house.gate.push(&push.sale, &push.sku, push.shard, push.returned).await.unwrap();
+        assert_eq!(added, 0);
+    }
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_shields_the_ledger_from_those_who_come_too_late() {
+    let house = Core::start(&Plan::of("shield", 20)).await;
+    let outcomes =
+        join_all((0..400).map(|n| {
+            house.core.reserve(house.order(&format!("b{n}"), &format!("k{n}"), &[("S", 1)]))
+        }))
+        .await;
+
+    assert_eq!(grants(&outcomes), 20);
+    assert_eq!(house.attempts(), 20, "only who passed the gate reached the ledger");
+
+    assert_eq!(problem(house.reserve("late", "x", 1).await), Problem::SoldOut);
+    // Whoever asked Postgres now would wait for these locks in vain.
+    let mut client = house.database.client().await.unwrap();
+    let locked = client.transaction().await.unwrap();
+    locked.batch_execute("LOCK TABLE sku, stock, reservation, control").await.unwrap();
+    let answers = async {
+        for n in 0..50 {
+            let outcome = house.reserve("late", &format!("x{n}"), 1).await;
+            assert_eq!(problem(outcome), Problem::SoldOut);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(2), answers).await.expect("sold out runs SQL");
+    locked.rollback().await.unwrap();
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thawed_sku_gets_a_gate_of_the_new_generation() {
+    let house = Core::start(&Plan::of("thaw", 10)).await;
+    house.held("ann", "k1", 1).await;
+    house.sql("UPDATE sku SET generation = generation + 1").await;
+    let second = house.second().await;
+
+    // One core knows the new generation, the other still the old one.
+    let orders = [&house.core, &second, &house.core].into_iter().enumerate();
+    let outcomes = join_all(
+        orders.map(|(n, core)| core.reserve(house.order("bob", &format!("g{n}"), &[("S", 1)]))),
+    )
+    .await;
+
+    assert_eq!(grants(&outcomes), 3);
+    replayed(house.reserve("ann", "k1", 1).await);
+    house.sound().await;
+    assert_eq!(house.count().await, Some(6));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn units_are_loaded_once_and_a_sku_belongs_to_one_sale() {
+    let house = Core::start(&Plan::of("once", 10)).await;
+    let load = |sale: &str, units| SkuLoad {
+        sku: s(),
+        sale: stanchion::domain::id::SaleId::parse(sale).unwrap(),
+        units,
+        units_per_buyer: 0,
+        hold_ms: 1_000,
+    };
+    let ours = house.sale.id.as_str();
+
+    assert_eq!(house.ledger.load_sku(&load(ours, 99)).await.unwrap(), Loaded::Known);
+    assert_eq!(house.ledger.load_sku(&load("another", 99)).await.unwrap(), Loaded::OtherSale);
+
+    assert_eq!(house.stock().await.loaded, 10);
+    house.sound().await;
+}
