@@ -66,7 +66,7 @@ impl Reservations {
         sku: &Sku,
         remaining: u64,
     ) -> Refusal {
-        let shelf = self.shelves.of(&order.sale);
+        let goods = self.shelves.of(&order.sale);
         let refusal = match why {
             NoUnits::UnknownSku => Refusal::new(
                 Problem::UnknownSku,
@@ -85,12 +85,12 @@ impl Reservations {
                 format!("{remaining} of {sku} are left; ask for no more than that"),
             )
             .with("available", remaining),
-            NoUnits::SoldOut => self.sold_out(&shelf, sku),
+            NoUnits::SoldOut => self.sold_out(&goods, sku),
         };
         let refusal = refusal.with("sku", sku.as_str());
         let stands_in_his_own_way = match why {
             NoUnits::OverCap => true,
-            NoUnits::SoldOut | NoUnits::Insufficient => shelf.holders.contains(&order.buyer),
+            NoUnits::SoldOut | NoUnits::Insufficient => goods.holders.contains(&order.buyer),
             NoUnits::UnknownSku | NoUnits::Frozen | NoUnits::Closed => false,
         };
         if !stands_in_his_own_way {
@@ -106,8 +106,8 @@ impl Reservations {
     }
 
     /// Sold out: what is only held may come back, and when at the earliest.
-    fn sold_out(&self, shelf: &Shelf, sku: &Sku) -> Refusal {
-        let stock = shelf.stock.get(sku);
+    fn sold_out(&self, goods: &Shelf, sku: &Sku) -> Refusal {
+        let stock = goods.stock.get(sku);
         let held = stock.map_or(0, |stock| stock.loaded.saturating_sub(stock.confirmed));
         let detail = match held {
             0 => format!("{sku} is sold out"),

@@ -78,8 +78,8 @@ impl Reservations {
     }
 
     async fn decide(&self, order: Order) -> Result<Reserved, Refusal> {
-        let shelf = self.shelves.of(&order.order.sale);
-        let unknown = order.cart.lines().iter().find(|line| !shelf.stock.contains_key(&line.sku));
+        let goods = self.shelves.of(&order.order.sale);
+        let unknown = order.cart.lines().iter().find(|line| !goods.stock.contains_key(&line.sku));
         if let Some(line) = unknown {
             return Err(self.no_units(&order.order, NoUnits::UnknownSku, &line.sku, 0).await);
         }
@@ -167,8 +167,8 @@ impl Reservations {
 
     fn pass(&self, order: &Order, id: Uuid) -> Pass {
         let sale = order.order.sale.clone();
-        let shelf = self.shelves.of(&sale);
-        let generation = |sku| shelf.stock.get(sku).map_or(1, |stock| stock.generation);
+        let goods = self.shelves.of(&sale);
+        let generation = |sku| goods.stock.get(sku).map_or(1, |stock| stock.generation);
         let lines = order.cart.lines().iter().map(|line| (line.clone(), generation(&line.sku)));
         Pass {
             closes_ms: self.closes_ms(&sale),

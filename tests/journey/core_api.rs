@@ -108,7 +108,7 @@ async fn rs_66_an_absolute_set_needs_the_version_that_was_seen() {
     let lowered = core.call(Method::PUT, "/v1/stock/S", OPS_KEY, &set(4, version)).await;
     assert_eq!(body(&lowered)["available"], 1);
     assert_eq!(core.house.count().await, Some(1), "the gate follows lowered stock at once");
-    assert_eq!(core.house.core.metrics().gate_too_high.get(), 0, "and raises no alarm");
+    assert_eq!(core.house.orders.metrics().gate_too_high.get(), 0, "and raises no alarm");
     core.house.sound().await;
 }
 
@@ -143,7 +143,7 @@ async fn rs_69_a_restock_sent_three_times_counts_once() {
 async fn rs_82_all_held_is_told_apart_from_gone() {
     let core = Served::start(&Plan::of("held", 1).hold("2m")).await;
     let held = body(&core.order("ann", "k", one("S", 1)).await);
-    core.house.core.prepare().await.unwrap();
+    core.house.orders.prepare().await.unwrap();
 
     let answer = core.order("bob", "k", one("S", 1)).await;
     let refusal = is(&answer, 409, "sold-out");
@@ -158,7 +158,7 @@ async fn rs_82_all_held_is_told_apart_from_gone() {
     let paid = json!({"payment_ref": "p"});
     let id = held["id"].as_str().unwrap();
     core.post(&format!("/v1/reservations/{id}/confirm"), &paid).await;
-    core.house.core.prepare().await.unwrap();
+    core.house.orders.prepare().await.unwrap();
     let gone = core.order("bob", "k", one("S", 1)).await;
     let refusal = is(&gone, 409, "sold-out");
     assert_eq!((&refusal["held"], &refusal["earliest_release"]), (&json!(0), &Value::Null));

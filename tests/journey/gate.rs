@@ -39,7 +39,7 @@ async fn set_count(house: &Core, units: i64) {
 }
 
 async fn reconcile(house: &Core) -> Action {
-    house.core.reconcile().await.unwrap().1.remove(0).action
+    house.orders.reconcile().await.unwrap().1.remove(0).action
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,7 +71,7 @@ async fn rs_52_a_lost_counter_is_loaded_and_never_read_as_sold_out() {
     let key = format!("stanchion:{{{}}}:stock:S", house.sale.id);
     house.redis.command::<()>(cmd("DEL").arg(&key)).await.unwrap();
     let outcomes = join_all(
-        (1..=30).map(|n| house.core.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
+        (1..=30).map(|n| house.orders.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
     )
     .await;
     assert_eq!(grants(&outcomes), 30);
@@ -91,7 +91,7 @@ async fn rs_52_a_redis_that_evicts_is_refused_at_the_start() {
     let policy = cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").clone();
     house.redis.command::<()>(&policy).await.unwrap();
 
-    let refused = house.core.prepare().await.unwrap_err();
+    let refused = house.orders.prepare().await.unwrap_err();
 
     assert!(refused.to_string().contains("noeviction"), "{refused}");
 }
@@ -142,7 +142,7 @@ async fn rs_56_sweeps_and_reconciles_under_load_never_lift_the_gate_above_the_le
             for round in 0..12 {
                 let outcome = house.reserve("buyer", &format!("{client}-{round}"), 1).await;
                 if let (Ok(Reserved::New(mine)), 0) = (outcome, round % 3) {
-                    house.core.release(&Which::Id(mine.id)).await.unwrap();
+                    house.orders.release(&Which::Id(mine.id)).await.unwrap();
                 }
             }
         })
@@ -151,8 +151,8 @@ async fn rs_56_sweeps_and_reconciles_under_load_never_lift_the_gate_above_the_le
         let (house, done) = (Arc::clone(&house), Arc::clone(&done));
         tokio::spawn(async move {
             while !done.load(Ordering::Relaxed) {
-                house.core.sweep().await.unwrap();
-                house.core.reconcile().await.unwrap();
+                house.orders.sweep().await.unwrap();
+                house.orders.reconcile().await.unwrap();
                 let gate = house.count().await.unwrap_or(0);
                 // The ledger is read later: it may only have given more away since.
                 let ledger = i64::try_from(house.stock().await.available).unwrap();
@@ -165,7 +165,7 @@ async fn rs_56_sweeps_and_reconciles_under_load_never_lift_the_gate_above_the_le
     done.store(true, Ordering::Relaxed);
     upkeep.await.unwrap();
 
-    assert_eq!(house.core.metrics().gate_too_high.get(), 0, "no drift was there to correct");
+    assert_eq!(house.orders.metrics().gate_too_high.get(), 0, "no drift was there to correct");
     house.sound().await;
 }
 
@@ -175,16 +175,16 @@ async fn rs_57_the_gate_opens_with_the_first_unit_that_returns() {
     let mine = house.held("ann", "k1", 2).await;
     assert_eq!(problem(house.reserve("bob", "k2", 1).await), Problem::SoldOut);
 
-    house.core.release(&Which::Id(mine.id)).await.unwrap();
+    house.orders.release(&Which::Id(mine.id)).await.unwrap();
     house.held("bob", "k2", 2).await;
     assert_eq!(problem(house.reserve("eve", "k3", 1).await), Problem::SoldOut);
 
-    house.core.restock(&s(), 5, "more").await.unwrap();
+    house.orders.restock(&s(), 5, "more").await.unwrap();
     house.held("eve", "k3", 5).await;
     assert_eq!(problem(house.reserve("kim", "k4", 1).await), Problem::SoldOut);
 
     house.lapse().await;
-    house.core.sweep().await.unwrap();
+    house.orders.sweep().await.unwrap();
     house.held("kim", "k4", 1).await;
     house.sound().await;
 }
@@ -197,7 +197,7 @@ async fn rs_58_refusals_by_the_ledger_leave_the_counter_exact() {
     for round in 0..10 {
         let outcomes = join_all((0..50).map(|n| {
             let order = house.order("ann", &format!("{round}-{n}"), &[("S", 1)]);
-            house.core.reserve(order)
+            house.orders.reserve(order)
         }))
         .await;
         assert_eq!(grants(&outcomes), 0);
@@ -236,7 +236,7 @@ async fn a_gate_above_the_ledger_is_lowered_at_once_and_below_it_only_at_the_sec
     set_count(&house, 60).await;
     assert_eq!(reconcile(&house).await, Action::Lowered);
     assert_eq!(house.count().await, Some(40));
-    assert_eq!(house.core.metrics().gate_too_high.get(), 1);
+    assert_eq!(house.orders.metrics().gate_too_high.get(), 1);
 
     set_count(&house, 20).await;
     assert_eq!(reconcile(&house).await, Action::Noted);
@@ -253,11 +253,10 @@ async fn rs_54_a_gate_that_says_try_to_everybody_sells_nothing_twice() {
     house.held("ann", "k", 1).await;
     set_count(&house, 1_000).await;
 
-    let outcomes =
-        join_all((0..40).map(|n| {
-            house.core.reserve(house.order(&format!("b{n}"), &format!("k{n}"), &[("S", 1)]))
-        }))
-        .await;
+    let outcomes = join_all((0..40).map(|n| {
+        house.orders.reserve(house.order(&format!("b{n}"), &format!("k{n}"), &[("S", 1)]))
+    }))
+    .await;
 
     assert_eq!(grants(&outcomes), 4);
     let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
@@ -271,10 +270,9 @@ async fn a_script_flush_in_mid_sale_is_not_noticed() {
     let house = Core::start(&Plan::of("flush", 30)).await;
     let mut granted = 0;
     for round in 0..6 {
-        let outcomes =
-            join_all((0..10).map(|n| {
-                house.core.reserve(house.order("bob", &format!("{round}-{n}"), &[("S", 1)]))
-            }));
+        let outcomes = join_all((0..10).map(|n| {
+            house.orders.reserve(house.order("bob", &format!("{round}-{n}"), &[("S", 1)]))
+        }));
         let (outcomes, flushed) = tokio::join!(outcomes, async {
             house.redis.command::<()>(cmd("SCRIPT").arg("FLUSH")).await
         });
@@ -282,7 +280,7 @@ async fn a_script_flush_in_mid_sale_is_not_noticed() {
         granted += grants(&outcomes);
     }
     assert_eq!(granted, 30);
-    assert_eq!(house.core.metrics().gate_bypasses.get(), 0);
+    assert_eq!(house.orders.metrics().gate_bypasses.get(), 0);
     house.sound().await;
 }
 
@@ -297,7 +295,7 @@ async fn rs_61_a_redis_that_dies_in_mid_sale_stops_nothing_and_oversells_nothing
     let orders = |from: i32| {
         join_all(
             (from..from + 10)
-                .map(|n| house.core.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
+                .map(|n| house.orders.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
         )
     };
     assert_eq!(grants(&orders(100).await), 10);
@@ -333,11 +331,10 @@ async fn a_push_that_was_lost_is_made_up_for_exactly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gate_shields_the_ledger_from_those_who_come_too_late() {
     let house = Core::start(&Plan::of("shield", 20)).await;
-    let outcomes =
-        join_all((0..400).map(|n| {
-            house.core.reserve(house.order(&format!("b{n}"), &format!("k{n}"), &[("S", 1)]))
-        }))
-        .await;
+    let outcomes = join_all((0..400).map(|n| {
+        house.orders.reserve(house.order(&format!("b{n}"), &format!("k{n}"), &[("S", 1)]))
+    }))
+    .await;
 
     assert_eq!(grants(&outcomes), 20);
     assert_eq!(house.attempts(), 20, "only who passed the gate reached the ledger");
@@ -366,7 +363,7 @@ async fn a_thawed_sku_gets_a_gate_of_the_new_generation() {
     let second = house.second().await;
 
     // One core knows the new generation, the other still the old one.
-    let orders = [&house.core, &second, &house.core].into_iter().enumerate();
+    let orders = [&house.orders, &second, &house.orders].into_iter().enumerate();
     let outcomes = join_all(
         orders.map(|(n, core)| core.reserve(house.order("bob", &format!("g{n}"), &[("S", 1)]))),
     )

@@ -23,7 +23,7 @@ async fn rs_01_the_last_unit_goes_to_one_of_two_hundred_on_two_cores() {
     let second = house.second().await;
 
     let orders = (0..200).map(|n| {
-        let core = if n % 2 == 0 { &house.core } else { &second };
+        let core = if n % 2 == 0 { &house.orders } else { &second };
         core.reserve(house.order(&format!("buyer-{n}"), &key(n), &[("S", 1)]))
     });
     let outcomes = join_all(orders).await;
@@ -59,7 +59,7 @@ async fn rs_04_a_cart_is_all_or_nothing_in_both_stores() {
     assert_eq!(refusal.to_json()["sku"], "T");
     assert_eq!((house.stock().await.available, house.count().await), (5, Some(5)));
 
-    house.core.restock(&Sku::parse("T").unwrap(), 2, "more").await.unwrap();
+    house.orders.restock(&Sku::parse("T").unwrap(), 2, "more").await.unwrap();
     granted(house.reserve_lines("ann", "k2", &[("S", 1), ("T", 1)]).await);
     assert_eq!((house.count().await, house.count_of("T").await), (Some(4), Some(1)));
     house.sound().await;
@@ -75,7 +75,7 @@ async fn rs_05_units_add_up_at_every_sample_while_sixty_four_reserve_and_release
                 let order = house.reserve("buyer", &format!("{n}-{round}"), 1).await;
                 if let Ok(Reserved::New(reservation)) = order {
                     let which = Which::Id(reservation.id);
-                    house.core.release(&which).await.unwrap();
+                    house.orders.release(&which).await.unwrap();
                 }
             }
         })
@@ -119,7 +119,7 @@ async fn rs_12_a_buyer_is_told_of_the_own_hold_that_stands_in_the_way() {
     // Sold out at the gate; what the core remembers names those who hold.
     let second = house.second().await;
 
-    for core in [&house.core, &second] {
+    for core in [&house.orders, &second] {
         let order = house.order("ann", "k2", &[("S", 1)]);
         let refusal = core.reserve(order).await.unwrap_err();
         assert!(matches!(refusal.problem, Problem::SoldOut | Problem::OverCap));
@@ -161,7 +161,7 @@ async fn rs_17_twenty_parallel_clicks_on_two_cores_are_one_order_and_one_unit() 
     let second = house.second().await;
 
     let clicks = (0..20).map(|n| {
-        let core = if n % 2 == 0 { &house.core } else { &second };
+        let core = if n % 2 == 0 { &house.orders } else { &second };
         core.reserve(house.order("ann", "the-key", &[("S", 1)]))
     });
     let outcomes = join_all(clicks).await;
@@ -218,7 +218,7 @@ async fn rs_25_an_order_that_was_refused_may_win_later_with_the_same_key() {
     assert_eq!(problem(house.reserve("bob", "k2", 1).await), Problem::SoldOut);
 
     let which = Which::Id(winner.id);
-    house.core.release(&which).await.unwrap();
+    house.orders.release(&which).await.unwrap();
 
     house.held("bob", "k2", 1).await;
     house.sound().await;
@@ -229,7 +229,7 @@ async fn a_retry_of_a_confirmed_key_is_a_replay_after_sell_out_and_after_the_hol
     let house = Core::start(&Plan::of("forever", 1)).await;
     let mine = house.held("ann", "k", 1).await;
     let which = Which::Id(mine.id);
-    house.core.confirm(&which, "pay-1").await.unwrap();
+    house.orders.confirm(&which, "pay-1").await.unwrap();
     house.sql("UPDATE reservation SET expires_at = now() - interval '1 h'").await;
     assert_eq!(problem(house.reserve("bob", "other", 1).await), Problem::SoldOut);
 
@@ -249,7 +249,7 @@ async fn an_expired_holds_units_are_sold_to_another() {
     let lost = house.held("ann", "k1", 1).await;
     house.lapse().await;
 
-    house.core.sweep().await.unwrap();
+    house.orders.sweep().await.unwrap();
     let won = house.held("bob", "k2", 1).await;
 
     assert_ne!(won.id, lost.id);

@@ -23,7 +23,7 @@ async fn rs_09_the_cap_holds_over_a_wait_for_the_lock() {
     assert_eq!(verdict, "held");
 
     let order = house.order("bob", "k2", &[("S", 2)]);
-    let core = Arc::clone(&house.core);
+    let core = Arc::clone(&house.orders);
     let waiting = tokio::spawn(async move { core.reserve(order).await });
     let blocked = "SELECT count(*) FROM pg_stat_activity \
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -143,7 +143,7 @@ async fn rs_46_a_hold_begins_when_it_is_granted_not_when_it_was_asked_for() {
     blocking.execute("SELECT 1 FROM stock FOR NO KEY UPDATE", &[]).await.unwrap();
 
     let order = house.order("ann", "k", &[("S", 1)]);
-    let core = Arc::clone(&house.core);
+    let core = Arc::clone(&house.orders);
     let waiting = tokio::spawn(async move { core.reserve(order).await });
     let blocked = "SELECT count(*) FROM pg_stat_activity \
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";

@@ -23,7 +23,7 @@ async fn rs_24_a_release_that_overtakes_its_order_closes_the_key() {
     let house = Core::start(&Plan::of("overtakes", 5)).await;
     let key = Which::Key(house.whose("ann", "k1"));
 
-    let tombstone = house.core.release(&key).await.unwrap();
+    let tombstone = house.orders.release(&key).await.unwrap();
     assert_eq!((tombstone.status, tombstone.lines.len()), (Status::Released, 0));
     let late = house.reserve("ann", "k1", 1).await;
     assert_eq!(problem(late), Problem::Released);
@@ -38,7 +38,8 @@ async fn rs_24_a_release_racing_its_order_leaves_no_hold_without_an_owner() {
     for round in 0..40 {
         let k = format!("k{round}");
         let key = Which::Key(house.whose("ann", &k));
-        let (order, released) = tokio::join!(house.reserve("ann", &k, 1), house.core.release(&key));
+        let (order, released) =
+            tokio::join!(house.reserve("ann", &k, 1), house.orders.release(&key));
         assert_eq!(released.unwrap().status, Status::Released);
         match order {
             Ok(Reserved::New(_)) => {}
@@ -57,7 +58,7 @@ async fn rs_30_ten_confirms_at_once_and_five_later_are_one_sale() {
 
     let which = id(&mine);
     let confirms = (0..10).map(|n| {
-        let core = if n % 2 == 0 { &house.core } else { &second };
+        let core = if n % 2 == 0 { &house.orders } else { &second };
         core.confirm(&which, "pay-1")
     });
     for confirmed in join_all(confirms).await {
@@ -65,13 +66,13 @@ async fn rs_30_ten_confirms_at_once_and_five_later_are_one_sale() {
     }
     for _ in 0..5 {
         let by_key = Which::Key(house.whose("ann", "k1"));
-        let confirmed = house.core.confirm(&by_key, "pay-1").await.unwrap();
+        let confirmed = house.orders.confirm(&by_key, "pay-1").await.unwrap();
         assert_eq!(confirmed.payment_ref.as_deref(), Some("pay-1"));
     }
     assert_eq!(house.sql("SELECT count(*) FROM outbox WHERE type = 'confirmed'").await, 1);
 
     for _ in 0..3 {
-        let other = house.core.confirm(&which, "pay-2").await;
+        let other = house.orders.confirm(&which, "pay-2").await;
         assert_eq!(problem(other), Problem::PaymentConflict);
     }
     assert_eq!(house.sql(REFUNDS).await, 1);
@@ -85,12 +86,12 @@ async fn rs_32_a_payment_before_its_order_is_told_to_come_again() {
     let house = Core::start(&Plan::of("early", 5)).await;
     let key = Which::Key(house.whose("ann", "k9"));
 
-    let early = house.core.confirm(&key, "pay-1").await.unwrap_err();
+    let early = house.orders.confirm(&key, "pay-1").await.unwrap_err();
     assert_eq!(early.problem, Problem::UnknownOrder);
     assert!(early.retry_after_ms.is_some());
     house.held("ann", "k9", 1).await;
 
-    let confirmed = house.core.confirm(&key, "pay-1").await.unwrap();
+    let confirmed = house.orders.confirm(&key, "pay-1").await.unwrap();
     assert_eq!(confirmed.status, Status::Confirmed);
     house.sound().await;
 }
@@ -110,7 +111,8 @@ async fn rs_33_a_confirm_racing_the_sweep_wins_or_is_late_never_both() {
         );
         house.sql(&ends).await;
         let (which, pay) = (id(&mine), format!("pay-{round}"));
-        let (outcome, swept) = tokio::join!(house.core.confirm(&which, &pay), house.core.sweep());
+        let (outcome, swept) =
+            tokio::join!(house.orders.confirm(&which, &pay), house.orders.sweep());
         swept.unwrap();
         match outcome {
             Ok(reservation) => {
@@ -121,7 +123,7 @@ async fn rs_33_a_confirm_racing_the_sweep_wins_or_is_late_never_both() {
         }
     }
 
-    house.core.sweep().await.unwrap();
+    house.orders.sweep().await.unwrap();
     let stock = house.stock().await;
     assert_eq!((stock.available, stock.confirmed, stock.held), (100 - confirmed, confirmed, 0));
     assert_eq!(house.sql(REFUNDS).await, i64::try_from(100 - confirmed).unwrap());
@@ -135,9 +137,9 @@ async fn a_late_payment_is_refused_with_one_refund_and_an_early_end_stays_an_end
     house.lapse().await;
 
     // Lapsed, not swept yet; then swept.
-    assert_eq!(problem(house.core.confirm(&id(&mine), "pay-1").await), Problem::HoldExpired);
-    house.core.sweep().await.unwrap();
-    assert_eq!(problem(house.core.confirm(&id(&mine), "pay-1").await), Problem::HoldExpired);
+    assert_eq!(problem(house.orders.confirm(&id(&mine), "pay-1").await), Problem::HoldExpired);
+    house.orders.sweep().await.unwrap();
+    assert_eq!(problem(house.orders.confirm(&id(&mine), "pay-1").await), Problem::HoldExpired);
 
     assert_eq!(house.sql(REFUNDS).await, 1);
     assert_eq!(house.stock().await.available, 5);
@@ -153,25 +155,25 @@ async fn rs_34_rs_36_a_late_payment_is_honoured_while_the_units_can_be_had_withi
     // The units are still this hold's.
     let unswept = house.held("ann", "k1", 1).await;
     house.lapse().await;
-    assert_eq!(house.core.confirm(&id(&unswept), "p1").await.unwrap().status, Status::Confirmed);
+    assert_eq!(house.orders.confirm(&id(&unswept), "p1").await.unwrap().status, Status::Confirmed);
 
     // They can be taken again.
     let swept = house.held("bob", "k2", 1).await;
     house.lapse().await;
-    house.core.sweep().await.unwrap();
+    house.orders.sweep().await.unwrap();
     let late = house.ledger.confirm(&id(&swept), "p2", LatePayment::Honour).await.unwrap();
     assert_eq!(late, Confirmed::Retaken);
     assert_eq!(house.stock().await.available, 0);
     house.sound().await;
 
     // The cap goes before a late payment.
-    house.core.restock(&house.sale.skus[0].sku, 2, "more").await.unwrap();
+    house.orders.restock(&house.sale.skus[0].sku, 2, "more").await.unwrap();
     let first = house.held("eve", "k3", 1).await;
     house.lapse().await;
-    house.core.sweep().await.unwrap();
+    house.orders.sweep().await.unwrap();
     let second = house.held("eve", "k4", 1).await;
-    house.core.confirm(&id(&second), "p3").await.unwrap();
-    assert_eq!(problem(house.core.confirm(&id(&first), "p4").await), Problem::HoldExpired);
+    house.orders.confirm(&id(&second), "p3").await.unwrap();
+    assert_eq!(problem(house.orders.confirm(&id(&first), "p4").await), Problem::HoldExpired);
     assert_eq!(house.sql(REFUNDS).await, 1);
     house.sound().await;
 }
@@ -184,19 +186,19 @@ async fn rs_37_a_hold_is_extended_up_to_its_total_and_never_past_its_end() {
     let most = mine.expires_at + jiff::SignedDuration::from_secs(30);
 
     house.sql("UPDATE reservation SET expires_at = expires_at - interval '40 s'").await;
-    let extended = house.core.extend(&id(&mine)).await.unwrap();
+    let extended = house.orders.extend(&id(&mine)).await.unwrap();
     let limit = most - jiff::SignedDuration::from_secs(40);
     assert_eq!(extended.expires_at, limit);
-    assert_eq!(house.core.extend(&id(&mine)).await.unwrap().expires_at, limit);
+    assert_eq!(house.orders.extend(&id(&mine)).await.unwrap().expires_at, limit);
 
     house.lapse().await;
-    assert_eq!(problem(house.core.extend(&id(&mine)).await), Problem::HoldExpired);
-    house.core.sweep().await.unwrap();
-    assert_eq!(problem(house.core.extend(&id(&mine)).await), Problem::HoldExpired);
+    assert_eq!(problem(house.orders.extend(&id(&mine)).await), Problem::HoldExpired);
+    house.orders.sweep().await.unwrap();
+    assert_eq!(problem(house.orders.extend(&id(&mine)).await), Problem::HoldExpired);
 
     let paid = house.held("bob", "k2", 1).await;
-    house.core.confirm(&id(&paid), "p1").await.unwrap();
-    let after = house.core.extend(&id(&paid)).await.unwrap();
+    house.orders.confirm(&id(&paid), "p1").await.unwrap();
+    let after = house.orders.extend(&id(&paid)).await.unwrap();
     assert_eq!((after.status, after.expires_at), (Status::Confirmed, paid.expires_at));
     house.sound().await;
 }
@@ -207,22 +209,22 @@ async fn rs_38_units_go_back_once_however_often_a_hold_is_released() {
     let mine = house.held("ann", "k1", 2).await;
 
     let which = id(&mine);
-    for released in join_all((0..20).map(|_| house.core.release(&which))).await {
+    for released in join_all((0..20).map(|_| house.orders.release(&which))).await {
         assert_eq!(released.unwrap().status, Status::Released);
     }
     assert_eq!((house.stock().await.available, house.count().await), (5, Some(5)));
 
     let lapsed = house.held("ann", "k2", 1).await;
     house.lapse().await;
-    house.core.sweep().await.unwrap();
-    assert_eq!(house.core.release(&id(&lapsed)).await.unwrap().status, Status::Expired);
+    house.orders.sweep().await.unwrap();
+    assert_eq!(house.orders.release(&id(&lapsed)).await.unwrap().status, Status::Expired);
 
     let paid = house.held("ann", "k3", 1).await;
-    house.core.confirm(&id(&paid), "p1").await.unwrap();
-    assert_eq!(problem(house.core.release(&id(&paid)).await), Problem::AlreadyOrdered);
+    house.orders.confirm(&id(&paid), "p1").await.unwrap();
+    assert_eq!(problem(house.orders.release(&id(&paid)).await), Problem::AlreadyOrdered);
 
     let unknown = Which::Id(uuid::Uuid::now_v7());
-    assert_eq!(problem(house.core.release(&unknown).await), Problem::UnknownOrder);
+    assert_eq!(problem(house.orders.release(&unknown).await), Problem::UnknownOrder);
     assert_eq!(house.stock().await.available, 4);
     house.sound().await;
 }
@@ -231,15 +233,15 @@ async fn rs_38_units_go_back_once_however_often_a_hold_is_released() {
 async fn a_cancelled_order_gives_its_units_back_once_and_never_refunds_twice() {
     let house = Core::start(&Plan::of("cancel", 3)).await;
     let mine = house.held("ann", "k1", 2).await;
-    assert_eq!(problem(house.core.cancel(&id(&mine)).await), Problem::InProgress);
-    house.core.confirm(&id(&mine), "p1").await.unwrap();
+    assert_eq!(problem(house.orders.cancel(&id(&mine)).await), Problem::InProgress);
+    house.orders.confirm(&id(&mine), "p1").await.unwrap();
 
     let which = id(&mine);
-    for cancelled in join_all((0..5).map(|_| house.core.cancel(&which))).await {
+    for cancelled in join_all((0..5).map(|_| house.orders.cancel(&which))).await {
         assert_eq!(cancelled.unwrap().status, Status::Cancelled);
     }
     // A webhook that repeats itself for days.
-    assert_eq!(problem(house.core.confirm(&which, "p1").await), Problem::Released);
+    assert_eq!(problem(house.orders.confirm(&which, "p1").await), Problem::Released);
 
     assert_eq!((house.stock().await.available, house.sql(REFUNDS).await), (3, 0));
     assert_eq!(problem(house.reserve("ann", "k1", 2).await), Problem::Released);
@@ -250,12 +252,12 @@ async fn a_cancelled_order_gives_its_units_back_once_and_never_refunds_twice() {
 async fn rs_42_a_release_or_an_end_that_comes_after_the_payment_changes_nothing() {
     let house = Core::start(&Plan::of("paid", 3)).await;
     let mine = house.held("ann", "k1", 1).await;
-    house.core.confirm(&id(&mine), "p1").await.unwrap();
+    house.orders.confirm(&id(&mine), "p1").await.unwrap();
     house.sql("UPDATE reservation SET expires_at = now() - interval '1 h'").await;
 
     let key = Which::Key(house.whose("ann", "k1"));
-    assert_eq!(problem(house.core.release(&key).await), Problem::AlreadyOrdered);
-    house.core.sweep().await.unwrap();
+    assert_eq!(problem(house.orders.release(&key).await), Problem::AlreadyOrdered);
+    house.orders.sweep().await.unwrap();
 
     assert_eq!(replayed(house.reserve("ann", "k1", 1).await).status, Status::Confirmed);
     house.sound().await;
@@ -269,7 +271,7 @@ async fn rs_44_units_come_back_by_themselves_when_nobody_asks() {
 
     let stop = CancellationToken::new();
     let every = std::time::Duration::from_millis(50);
-    let sweeping = tokio::spawn(Arc::clone(&house.core).keep_sweeping(every, stop.clone()));
+    let sweeping = tokio::spawn(Arc::clone(&house.orders).keep_sweeping(every, stop.clone()));
     house.sql_says("SELECT available FROM stock", 3).await;
     stop.cancel();
     sweeping.await.unwrap();
@@ -299,14 +301,18 @@ async fn rs_48_three_sweeps_at_once_with_confirms_under_way_are_exact() {
 
     let confirms = (1..=20).map(|n| {
         let which = Which::Key(house.whose(&format!("buyer-{n}"), &format!("key-{n}")));
-        let core = Arc::clone(&house.core);
+        let core = Arc::clone(&house.orders);
         async move { core.confirm(&which, &format!("pay-{n}")).await }
     });
-    let (a, b, c, confirmed) =
-        tokio::join!(house.core.sweep(), second.sweep(), house.core.sweep(), join_all(confirms));
+    let (a, b, c, confirmed) = tokio::join!(
+        house.orders.sweep(),
+        second.sweep(),
+        house.orders.sweep(),
+        join_all(confirms)
+    );
 
-    confirmed.into_iter().for_each(|outcome| assert!(outcome.is_ok()));
-    house.core.sweep().await.unwrap();
+    assert!(confirmed.iter().all(Result::is_ok));
+    house.orders.sweep().await.unwrap();
     let expired = a.unwrap().expired + b.unwrap().expired + c.unwrap().expired;
     assert!(expired <= 2_980);
     let stock = house.stock().await;
@@ -319,7 +325,7 @@ async fn rs_50_the_history_of_an_expired_order_is_still_told() {
     let house = Core::start(&Plan::of("history", 3)).await;
     let mine = house.held("ann", "k1", 2).await;
     house.lapse().await;
-    house.core.sweep().await.unwrap();
+    house.orders.sweep().await.unwrap();
 
     let view = house.ledger.view(mine.id).await.unwrap().unwrap();
 

@@ -108,19 +108,19 @@ impl Ledger {
             ("r.payment_ref =", search.payment_ref.clone()),
             ("r.status =", search.status.map(|status| status.as_str().to_owned())),
         ];
-        let mut sql = SELECT.to_owned();
+        let mut conditions = vec![SELECT.to_owned()];
         let mut arguments: Vec<&(dyn ToSql + Sync)> = Vec::new();
         for (condition, argument) in &given {
             if let Some(argument) = argument {
                 arguments.push(argument);
-                sql.push_str(&format!(" AND {condition} ${}", arguments.len()));
+                conditions.push(format!("{condition} ${}", arguments.len()));
             }
         }
         if let Some(after) = &search.after {
             arguments.push(after);
-            sql.push_str(&format!(" AND r.id > ${}", arguments.len()));
+            conditions.push(format!("r.id > ${}", arguments.len()));
         }
-        sql.push_str(&format!(" ORDER BY r.id LIMIT {PAGE}"));
+        let sql = format!("{} ORDER BY r.id LIMIT {PAGE}", conditions.join(" AND "));
         let found = self.query(&sql, &arguments).await?;
         let reservations = found.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let next = reservations.last().filter(|_| reservations.len() == PAGE).map(|r| r.id);
