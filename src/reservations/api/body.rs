@@ -43,9 +43,9 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
         let (path, told) = (error.path().to_string(), error.inner().to_string());
         let missing = told.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
         let field = match (path.as_str(), missing) {
-            (".", Some((field, _))) => field.to_owned(),
+            ("." | "?", Some((field, _))) => field.to_owned(),
             (path, Some((field, _))) => format!("{path}.{field}"),
-            (".", None) => "body".to_owned(),
+            ("." | "?", None) => "body".to_owned(),
             (path, None) => path.to_owned(),
         };
         Refusal::bad_request(&field, told)
