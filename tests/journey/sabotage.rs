@@ -212,14 +212,14 @@ async fn two_swapped_positions_break_fair_draw_alone() {
 async fn admissions_past_the_meter_break_exact_rate_alone() {
     let scene = Scene::set("pastmeter", 15, |_| ()).await;
 
-    // Turns the meter back by a second, again and again: slots are given twice over.
-    let turned_back = "local next = redis.call('HGET', KEYS[1], 'next')
+    // Lets the meter run at ten times the rate that is set.
+    let too_fast = "local next = redis.call('HGET', KEYS[1], 'next')
         if next and tonumber(next) > 0 then
             local now = redis.call('TIME')
-            local at = now[1] * 1000 + now[2] / 1000 - 1000
-            redis.call('HSET', KEYS[1], 'anchors', next .. ',' .. string.format('%.3f', at) .. ',60')
+            local at = now[1] * 1000 + now[2] / 1000
+            redis.call('HSET', KEYS[1], 'anchors', next .. ',' .. string.format('%.3f', at) .. ',600')
         end";
-    let seen = scene.crowd_under(&[scene.key("meter")], turned_back, 300).await;
+    let seen = scene.crowd_under(&[scene.key("meter")], too_fast, 300).await;
 
     broken(&scene.report(&seen).await, &["exact-rate"]);
 }
