@@ -1,5 +1,7 @@
 //! Finds the settings file and reads it: everything that is wrong comes at once.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::document::Document;
@@ -11,6 +13,9 @@ use super::validate::validate;
 
 /// Looked for, in this order, when neither `--config` nor `STANCHION_CONFIG` says otherwise.
 pub const PLACES: [&str; 2] = ["config/stanchion.toml", "/etc/stanchion/stanchion.toml"];
+
+/// Longer than any settings; not a disk image named by mistake.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// Settings that were accepted.
 #[derive(Debug, Clone)]
@@ -39,9 +44,18 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, Refused> {
 
 /// Reads and checks a file.
 pub fn load(file: &Path, now: jiff::Timestamp) -> Result<Loaded, Refused> {
-    let bytes = std::fs::read(file)
-        .map_err(|error| Refused::whole(file, format!("cannot be read: {error}")))?;
-    parse(file, bytes, now)
+    parse(file, bytes(file)?, now)
+}
+
+/// The content of a settings file, if it is of a size to be one.
+pub(super) fn bytes(file: &Path) -> Result<Vec<u8>, Refused> {
+    let mut bytes = vec![];
+    let read = File::open(file).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(_) if bytes.len() as u64 <= BYTES_MAX => Ok(bytes),
+        Ok(_) => Err(Refused::whole(file, format!("is longer than {BYTES_MAX} bytes"))),
+        Err(error) => Err(Refused::whole(file, format!("cannot be read: {error}"))),
+    }
 }
 
 /// Checks the bytes of a file.
@@ -130,7 +144,7 @@ mod tests {
         let (_, warnings) = read(SALE, now()).unwrap();
         let keys: Vec<_> = warnings.iter().map(|warning| warning.key.as_str()).collect();
         assert_eq!(keys, ["sale[0].sku[0].units", "sale[0].sku[0].units_per_buyer"]);
-        assert!(warnings[0].message.contains("84 unit-hours"), "{}", warnings[0]);
+        assert!(warnings[0].message.contains("(5000 unit-minutes)"), "{}", warnings[0]);
     }
 
     #[test]
@@ -230,6 +244,18 @@ units = -1
                 "at least 1",
             ),
             ("shop = []".into(), "shop", "must be a table"),
+            (
+                sale("").replace("sku = [{", "sku = {").replace("}]", "}"),
+                "sale[0].sku",
+                "[[sale.sku]]",
+            ),
+            (
+                "public.trusted_proxies = [3, \"::1\"]".into(),
+                "public.trusted_proxies[1]",
+                "a network",
+            ),
+            ("\"core.url\" = 3\nshop.pool_idle = 3".into(), "shop.pool_idle", "in quotes"),
+            ("\"core.url\" = 3\nshop.pool_idle = 3".into(), "core.url", "not a key"),
             ("sale = 3".into(), "sale", "[[sale]]"),
         ] {
             let problems = read(&text, now()).expect_err(&text);

@@ -1,5 +1,6 @@
 //! Settings: one TOML file, validated whole before anything is bound.
 
+mod cure;
 pub mod defaults;
 mod document;
 pub mod load;

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use toml::Value;
 
 use super::document::child;
-use super::load::{Loaded, parse};
+use super::load::{Loaded, bytes, parse};
 use super::problem::Refused;
 use super::settings::{Sale, Settings};
 use super::span::Span;
@@ -178,7 +178,7 @@ impl Watcher {
 
     /// Reads the file; two looks must see the same new bytes before they are judged.
     pub fn look(&mut self, now: jiff::Timestamp) -> Look {
-        let bytes = std::fs::read(&self.file);
+        let bytes = bytes(&self.file);
         let content = match &bytes {
             Ok(bytes) => Content::Read(digest(bytes)),
             Err(_) => Content::Unreadable,
@@ -192,11 +192,7 @@ impl Watcher {
             return Look::Unsettled;
         }
         (self.judged, self.unsettled) = (content, None);
-        let loaded = match bytes {
-            Ok(bytes) => parse(&self.file, bytes, now),
-            Err(error) => Err(Refused::whole(&self.file, format!("cannot be read: {error}"))),
-        };
-        match loaded {
+        match bytes.and_then(|bytes| parse(&self.file, bytes, now)) {
             Err(refused) => Look::Refused(refused),
             Ok(loaded) => {
                 let diff = diff(&self.settings, &loaded.settings);

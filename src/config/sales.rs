@@ -162,12 +162,12 @@ fn stock<'s>(
     }
 }
 
-/// What shoppers who never pay can do at worst.
+/// What shoppers who never pay can do at worst: units × hold.
 fn frozen(item: &SaleSku, hold: Span) -> String {
-    let unit_ms = u128::from(item.units) * u128::from(hold.ms());
-    let hours = unit_ms.div_ceil(3_600_000);
+    let minutes = (u128::from(item.units) * u128::from(hold.ms())).div_ceil(60_000);
+    let units = item.units;
     format!(
-        "shoppers who never pay can freeze all {} for {hold} at a time, {hours} unit-hours at worst; a shorter hold frees them sooner",
-        item.units
+        "shoppers who never pay can keep all {units} from the others for {hold} at a time \
+         ({minutes} unit-minutes); a shorter hold frees them sooner"
     )
 }
