@@ -3,37 +3,56 @@
 use std::time::Duration;
 
 use stanchion::domain::sale::Control;
-use stanchion::store::redis::room::{Advance, Freeze, Opening, Publish};
+use stanchion::store::redis::room::{Advance, Freeze, JoinStep, Opening, Publish, RoomStore};
 
 use crate::fixture::now_ms;
-use crate::room_ground::{RoomGround, join_all, until_open};
+use crate::room_ground::{RoomGround, until_open};
 
 #[tokio::test]
 async fn the_cursor_moves_once_a_tick_only_from_where_it_is_and_never_past_the_line() {
-    let ground = RoomGround::new("cursor", 0, 0.001).await;
+    // No node is at work here, so nobody else moves the cursor.
+    let ground = RoomGround::new("cursor", 0, 10.0).await;
     ground.keep().await;
-    // This room is left without a pacer: its rate calls nobody on by itself for long.
-    let room = ground.room().await;
-    until_open(&room).await;
-    join_all(&room, "late", 40).await;
     let store = ground.store();
-    let cursor = room.snapshot().cursor;
+    opened(&store).await;
+    let step = |number| JoinStep {
+        key: format!("late-{number}"),
+        account: None,
+        address: None,
+        ticket: None,
+    };
+    let steps: Vec<_> = (0..40).map(step).collect();
+    store.join(&steps, 0, 0).await.unwrap().unwrap();
 
-    let both = tokio::join!(store.advance(cursor, cursor + 3), store.advance(cursor, cursor + 3));
+    let both = tokio::join!(store.advance(0, 3), store.advance(0, 3));
 
     let (one, two) = (both.0.unwrap(), both.1.unwrap());
-    assert!(
-        matches!(
-            (one, two),
-            (Advance::Moved(_), Advance::Taken(_)) | (Advance::Taken(_), Advance::Moved(_))
-        ),
-        "{one:?} {two:?}"
-    );
-    assert!(matches!(store.advance(cursor, cursor + 9).await.unwrap(), Advance::Taken(_)));
-    tokio::time::sleep(Duration::from_millis(150)).await;
-    let at = room.snapshot().cursor;
-    if let Advance::Moved(to) = store.advance(at, 1_000_000).await.unwrap() {
-        assert!(to <= 40, "beyond the line: {to}");
+    let moved = [one, two].iter().filter(|it| **it == Advance::Moved(3)).count();
+    assert_eq!(moved, 1, "{one:?} {two:?}");
+    assert_eq!(store.advance(0, 9).await.unwrap(), Advance::Taken(3));
+    assert_eq!(store.advance(3, 3).await.unwrap(), Advance::Still(3));
+    let since = now_ms();
+    let far = loop {
+        match store.advance(3, 1_000_000).await.unwrap() {
+            Advance::Moved(to) => break to,
+            // The same tick still.
+            _ => assert!(now_ms() < since + 1_000),
+        }
+    };
+    assert_eq!(far, 40);
+}
+
+async fn opened(store: &RoomStore) {
+    let since = now_ms();
+    loop {
+        let (at_ms, state) = store.look().await.unwrap();
+        let is_open = state.as_ref().is_some_and(|state| state.opening.is_some());
+        let figures = state.and_then(|state| state.figures);
+        if is_open && figures.is_some_and(|figures| figures.fresh(at_ms)) {
+            return;
+        }
+        assert!(now_ms() < since + 10_000, "never open");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
