@@ -183,87 +183,74 @@ units = -1
         assert_eq!(said(text).join("\n"), expected.join("\n"));
     }
 
+    /// The text is refused with a problem at `key` that says `cure`.
+    fn refused(text: &str, key: &str, cure: &str) {
+        let problems = read(text, now()).expect_err(text);
+        let found = problems.iter().find(|problem| problem.key == key);
+        let found =
+            found.unwrap_or_else(|| panic!("{text}\nhas no problem at {key}: {problems:?}"));
+        assert!(found.message.contains(cure), "{found}");
+        assert!(found.line > 0);
+    }
+
     #[test]
-    fn rules_between_keys_are_kept() {
-        let second = sale("").replace("id = \"a\"", "id = \"b\"");
-        for (text, key, cure) in [
-            (sale("").replace("00:10:00", "02:00:00"), "sale[0].closes", "after opens"),
-            (
-                sale("").replace("2027-01-01T00:00:00Z", "2028-01-01T00:00:00Z"),
-                "sale[0].opens",
-                "before lobby_opens",
-            ),
-            (sale("") + &sale(""), "sale[1].id", "id of another"),
-            (sale("") + &second, "sale[1].sku[0].sku", "belongs to one sale"),
-            (sale("") + &second, "sale[1].paths[0]", "protected by sale \"a\""),
-            (sale("require_account = true"), "sale[0].require_account", "nobody could join"),
-            (sale("burst = 0"), "sale[0].burst", "at least 1"),
-            (sale("hold = \"999ms\""), "sale[0].hold", "at least \"1s\""),
-            (sale("never_gate = [\"/notify\"]"), "sale[0].never_gate[0]", "METHOD"),
-            (sale("").replace("units = 5", "units = 0"), "sale[0].sku[0].units", "from 1 to"),
-            (
-                sale("").replace("units = 5", "units = 1000000000000000"),
-                "sale[0].sku[0].units",
-                "from 1 to",
-            ),
-            (sale("").replace("\"/checkout\"", "\"checkout\""), "sale[0].paths[0]", "start with"),
-            (
-                "[[public.listener]]\naddr=\"0.0.0.0:443\"\ntls=true".into(),
-                "public.listener[0].tls",
-                "needs a certificate",
-            ),
-            ("public.listener = []".into(), "public.listener", "at least one"),
-            ("public.hostnames = []".into(), "public.hostnames", "421"),
-            (
-                "public.hostnames = [\"https://a.example\"]".into(),
-                "public.hostnames[0]",
-                "host name",
-            ),
-            (
-                "public.trusted_proxies = [\"0.0.0.0/0\"]".into(),
-                "public.trusted_proxies[0]",
-                "believe anybody",
-            ),
-            (
-                "public.trusted_proxies = [\"::/0\"]".into(),
-                "public.trusted_proxies[0]",
-                "believe anybody",
-            ),
-            ("public.cors_origins = [\"*\"]".into(), "public.cors_origins[0]", "scheme and host"),
-            ("shop.origins = [\"127.0.0.1:3000\"]".into(), "shop.origins[0]", "http://HOST:PORT"),
-            ("core.url = \"http://core:7070/\"".into(), "core.url", "without a path"),
-            ("account.source = \"forward_auth\"".into(), "account.source", "needs forward_auth"),
-            (
-                "redis.urls_env = \"redis://127.0.0.1\"".into(),
-                "redis.urls_env",
-                "name of an environment",
-            ),
-            (
-                "limits.poll = { rate = \"1/s\", burst = 0 }".into(),
-                "limits.poll.burst",
-                "at least 1",
-            ),
-            ("shop = []".into(), "shop", "must be a table"),
-            (
-                sale("").replace("sku = [{", "sku = {").replace("}]", "}"),
-                "sale[0].sku",
-                "[[sale.sku]]",
-            ),
-            (
-                "public.trusted_proxies = [3, \"::1\"]".into(),
-                "public.trusted_proxies[1]",
-                "a network",
-            ),
-            ("\"core.url\" = 3\nshop.pool_idle = 3".into(), "shop.pool_idle", "in quotes"),
-            ("\"core.url\" = 3\nshop.pool_idle = 3".into(), "core.url", "not a key"),
-            ("sale = 3".into(), "sale", "[[sale]]"),
+    #[rustfmt::skip]
+    fn rules_of_a_sale_are_kept() {
+        for (from, to, key, cure) in [
+            ("00:10:00", "02:00:00", "closes", "after opens"),
+            ("2027-01-01T00:00:00Z", "2028-01-01T00:00:00Z", "opens", "before lobby_opens"),
+            ("units = 5", "units = 0", "sku[0].units", "from 1 to"),
+            ("units = 5", "units = 1000000000000000", "sku[0].units", "from 1 to"),
+            ("\"/checkout\"", "\"checkout\"", "paths[0]", "start with"),
+            ("\"/checkout\"", "", "paths", "protects nothing"),
+            ("[{ sku = \"A\", units = 5 }]", "{ sku = \"A\", units = 5 }", "sku", "[[sale.sku]]"),
+            ("[{ sku = \"A\", units = 5 }]", "[]", "sku", "sells nothing"),
         ] {
-            let problems = read(&text, now()).expect_err(&text);
-            let found = problems.iter().find(|problem| problem.key == key);
-            let found =
-                found.unwrap_or_else(|| panic!("{text}\nhas no problem at {key}: {problems:?}"));
-            assert!(found.message.contains(cure), "{found}");
-            assert!(found.line > 0);
+            refused(&sale("").replace(from, to), &format!("sale[0].{key}"), cure);
+        }
+        for (line, key, cure) in [
+            ("require_account = true", "require_account", "nobody could join"),
+            ("burst = 0", "burst", "at least 1"),
+            ("hold = \"999ms\"", "hold", "at least \"1s\""),
+            ("never_gate = [\"/notify\"]", "never_gate[0]", "METHOD"),
+            ("queue_status = 302", "queue_status", "200, 202, 429 or 503"),
+        ] {
+            refused(&sale(line), &format!("sale[0].{key}"), cure);
+        }
+    }
+
+    #[test]
+    fn rules_between_sales_are_kept() {
+        let second = sale("").replace("id = \"a\"", "id = \"b\"");
+        refused(&(sale("") + &sale("")), "sale[1].id", "id of another");
+        refused(&(sale("") + &second), "sale[1].sku[0].sku", "belongs to one sale");
+        refused(&(sale("") + &second), "sale[1].paths[0]", "protected by sale \"a\"");
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn rules_of_a_node_are_kept() {
+        for (text, key, cure) in [
+            ("[[public.listener]]\naddr=\"[::]:443\"\ntls=true", "public.listener[0].tls", "a certificate"),
+            ("public.listener = []", "public.listener", "at least one"),
+            ("public.hostnames = []", "public.hostnames", "421"),
+            ("public.hostnames = [\"https://a.example\"]", "public.hostnames[0]", "host name"),
+            ("public.trusted_proxies = [\"0.0.0.0/0\"]", "public.trusted_proxies[0]", "believe anybody"),
+            ("public.trusted_proxies = [\"::/0\"]", "public.trusted_proxies[0]", "believe anybody"),
+            ("public.trusted_proxies = [3, \"::1\"]", "public.trusted_proxies[1]", "a network"),
+            ("public.cors_origins = [\"*\"]", "public.cors_origins[0]", "scheme and host"),
+            ("shop.origins = [\"127.0.0.1:3000\"]", "shop.origins[0]", "http://HOST:PORT"),
+            ("core.url = \"http://core:7070/\"", "core.url", "without a path"),
+            ("core.sweep_every = \"0s\"", "core.sweep_every", "at least"),
+            ("account.source = \"forward_auth\"", "account.source", "needs forward_auth"),
+            ("redis.urls_env = \"redis://127.0.0.1\"", "redis.urls_env", "name of an environment"),
+            ("limits.poll = { rate = \"1/s\", burst = 0 }", "limits.poll.burst", "at least 1"),
+            ("shop = []", "shop", "must be a table"),
+            ("sale = 3", "sale", "[[sale]]"),
+            ("\"core.url\" = 3\nshop.pool_idle = 3", "shop.pool_idle", "in quotes"),
+            ("\"core.url\" = 3\nshop.pool_idle = 3", "core.url", "not a key"),
+        ] {
+            refused(text, key, cure);
         }
     }
 
