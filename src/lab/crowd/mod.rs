@@ -1,5 +1,6 @@
 //! The crowd: simulated shoppers over real HTTP. It drives and observes; `report` judges.
 
+mod answers;
 mod jar;
 mod observations;
 mod plan;

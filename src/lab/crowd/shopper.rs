@@ -3,15 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rand::RngExt;
-use serde::Deserialize;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::observations::{
-    AdmissionSeen, AheadSeen, Ending, OrderAnswer, OrderSeen, ShopperSeen, Sighting,
-};
+use super::answers::{Claimed, Due, Held, Joined};
+use super::observations::{AheadSeen, Ending, OrderAnswer, OrderSeen, ShopperSeen, Sighting};
 use super::plan::Role;
 use super::wire::{Problem, Timed, Wire};
 use crate::domain::queue::PlaceState;
@@ -105,7 +101,7 @@ impl Shopper {
             match (timed.place(), timed.answer.json::<Joined>()) {
                 (Ok(status), Ok(joined)) => {
                     self.seen.joined = true;
-                    self.seen.visitor = claims::<TicketClaims>(&joined.ticket).map(|t| t.sub);
+                    self.seen.visitor = joined.visitor();
                     self.seen.joined_in_lobby = status.phase == Phase::Lobby;
                     self.note(&status, &timed);
                     self.gone = 0;
@@ -330,53 +326,4 @@ fn sighting(timed: &Timed) -> Sighting {
 
 fn fresh_key() -> String {
     format!("{:032x}", rand::random::<u128>())
-}
-
-/// Of the answer to a join.
-#[derive(Deserialize)]
-struct Joined {
-    ticket: String,
-}
-
-#[derive(Deserialize)]
-struct TicketClaims {
-    sub: String,
-}
-
-/// Of the answer to a claim that is due.
-#[derive(Deserialize)]
-struct Claimed {
-    admission: String,
-}
-
-#[derive(Deserialize)]
-struct AdmissionClaims {
-    jti: String,
-    slot: u64,
-}
-
-impl Claimed {
-    /// What the token itself says, not what is said beside it.
-    fn seen(&self) -> Option<AdmissionSeen> {
-        let claims: AdmissionClaims = claims(&self.admission)?;
-        Some(AdmissionSeen { jti: claims.jti, slot_ms: claims.slot })
-    }
-}
-
-/// Of the answer to a claim whose slot is ahead.
-#[derive(Default, Deserialize)]
-struct Due {
-    retry_after_ms: Option<u64>,
-}
-
-/// Of the answer to a reservation.
-#[derive(Deserialize)]
-struct Held {
-    id: String,
-}
-
-/// A token's claims, unverified: a shopper has no key.
-fn claims<T: serde::de::DeserializeOwned>(token: &str) -> Option<T> {
-    let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
-    serde_json::from_slice(&payload).ok()
 }

@@ -33,6 +33,9 @@ pub struct Report {
     pub sold_out: u64,
     /// Answers that refused for another reason than the line or the stock.
     pub refused: u64,
+    /// The same by problem, for people.
+    #[serde(skip)]
+    pub refused_by: BTreeMap<String, u64>,
     /// Answers that were lost or made no sense.
     pub errors: u64,
     /// Units sold or held beyond those loaded; nothing if the ledger was not read.
@@ -98,6 +101,7 @@ pub fn judge(seen: &Observations, evidence: &Evidence) -> Report {
         |is: &dyn Fn(&ShopperSeen) -> bool| whole(seen.shoppers.iter().filter(|s| is(s)).count());
     let slots = rate::slots(seen);
     let ledger = evidence.ledger.as_ref().ok();
+    let refused_by = refusals(seen);
     let ended = |ending: Ending| count(&|shopper| shopper.ending == ending);
     Report {
         shoppers: whole(seen.shoppers.len()),
@@ -113,7 +117,8 @@ pub fn judge(seen: &Observations, evidence: &Evidence) -> Report {
             |ledger| ledger.by_status.iter().filter(|(s, _)| s == "expired").map(|(_, n)| n).sum(),
         ),
         sold_out: ended(Ending::SoldOut),
-        refused: seen.shoppers.iter().map(refusals).sum(),
+        refused: refused_by.values().sum(),
+        refused_by,
         errors: seen.shoppers.iter().map(|shopper| shopper.errors_count).sum(),
         oversold: ledger.map(stock::oversold),
         ledger_attempts: attempts(seen, evidence),
@@ -158,9 +163,14 @@ fn holds(shopper: &ShopperSeen) -> bool {
     shopper.orders.iter().flat_map(|order| &order.answers).any(|a| a.reservation.is_some())
 }
 
-fn refusals(shopper: &ShopperSeen) -> u64 {
-    let refused = shopper.refusals.iter().filter(|(name, _)| !ORDINARY.contains(&name.as_str()));
-    refused.map(|(_, times)| times).sum()
+fn refusals(seen: &Observations) -> BTreeMap<String, u64> {
+    let mut by_name = BTreeMap::new();
+    for (name, times) in seen.shoppers.iter().flat_map(|shopper| &shopper.refusals) {
+        if !ORDINARY.contains(&name.as_str()) {
+            *by_name.entry(name.clone()).or_default() += times;
+        }
+    }
+    by_name
 }
 
 fn attempts(seen: &Observations, evidence: &Evidence) -> Option<u64> {

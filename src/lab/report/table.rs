@@ -19,7 +19,10 @@ pub fn table(report: &Report) -> String {
     row("units confirmed", report.confirmed.to_string());
     row("holds run out", report.expired.to_string());
     row("left at sold out", report.sold_out.to_string());
-    row("refused, errors", format!("{}, {}", report.refused, report.errors));
+    let named: Vec<_> = report.refused_by.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+    row("refused", format!("{}{named}", report.refused));
+    row("errors", report.errors.to_string());
     row("oversold", report.oversold.map_or("not checked".into(), |units| units.to_string()));
     row(
         "takes in Postgres",
