@@ -7,6 +7,10 @@ use crate::store::redis::gate_compare::{Correction, Counter, Mark};
 /// Marks remembered from one comparison to the next.
 const REMEMBERED_MAX: usize = 1_000;
 
+/// A take that is younger may still be under way, in milliseconds; older ones and their clients are
+/// gone, or nearly so, and the ledger decides in any case.
+const UNDER_WAY_MS: u64 = 2_000;
+
 /// One SKU at one instant: no unit was taken or put back in the ledger while the gate was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sight {
@@ -16,6 +20,8 @@ pub(super) struct Sight {
     pub(super) counter: Counter,
     /// Marks with units set aside that are no reservation: takes under way, or dead.
     pub(super) pending: Vec<Mark>,
+    /// When it was seen, Unix milliseconds.
+    pub(super) at_ms: u64,
 }
 
 /// What was seen last time.
@@ -58,14 +64,15 @@ pub enum Action {
 
 /// Decides. Above the ledger is corrected at once, below it only if the same stands twice.
 pub(super) fn judge(sight: &Sight, reason: Reason) -> (Action, Option<Correction>) {
-    let Sight { available, counter, pending } = sight;
+    let Sight { available, counter, pending, at_ms } = sight;
     let missing = available - units(pending) - counter.count;
     let remembered: Gap =
         counter.gap.as_deref().and_then(|gap| serde_json::from_str(gap).ok()).unwrap_or_default();
     let (dead, alive): (Vec<Mark>, Vec<Mark>) = match reason {
-        Reason::Round => {
-            pending.iter().cloned().partition(|mark| remembered.pending.contains(&mark.field))
-        }
+        Reason::Round => pending.iter().cloned().partition(|mark| {
+            remembered.pending.contains(&mark.field)
+                && made_ms(mark).saturating_add(UNDER_WAY_MS) <= *at_ms
+        }),
         Reason::Follow => (Vec::new(), pending.clone()),
     };
     let stands = reason == Reason::Follow || missing == remembered.missing;
@@ -87,6 +94,12 @@ pub(super) fn judge(sight: &Sight, reason: Reason) -> (Action, Option<Correction
     (action, (!idle || !correction.drop.is_empty()).then_some(correction))
 }
 
+/// When the core that made the mark did so: its id begins with that instant.
+fn made_ms(mark: &Mark) -> u64 {
+    let (seconds, nanos) = mark.id.get_timestamp().map_or((0, 0), |at| at.to_unix());
+    seconds.saturating_mul(1_000).saturating_add(u64::from(nanos / 1_000_000))
+}
+
 fn units(marks: &[Mark]) -> i64 {
     marks.iter().map(|mark| i64::try_from(mark.qty).unwrap_or(i64::MAX)).sum()
 }
@@ -99,19 +112,20 @@ fn remember(missing: i64, alive: &[Mark]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
+    use uuid::{NoContext, Timestamp, Uuid};
 
     use super::*;
 
     fn sight(available: i64, count: i64, pending: &[(&str, u64)]) -> Sight {
         let mark = |(field, qty): &(&str, u64)| {
-            let id = Uuid::from_u128(7);
+            let id = Uuid::new_v7(Timestamp::from_unix(NoContext, 1_000, 0));
             Mark { field: (*field).to_owned(), qty: *qty, id }
         };
         Sight {
             available,
             counter: Counter { generation: 1, count, flag: count <= 0, gap: None },
             pending: pending.iter().map(mark).collect(),
+            at_ms: 1_000_000 + UNDER_WAY_MS,
         }
     }
 
@@ -162,6 +176,14 @@ mod tests {
         let correction = correction.unwrap();
         assert_eq!((action, correction.shift), (Action::Raised, 2));
         assert_eq!((correction.drop.len(), correction.gap), (1, None));
+    }
+
+    #[test]
+    fn a_young_mark_is_under_way_however_often_the_rounds_come() {
+        let mut young = sight(5, 3, &[("f", 2)]);
+        young.at_ms -= 1;
+        let (action, correction) = again(&young);
+        assert_eq!((action, correction), (Action::Noted, None));
     }
 
     #[test]

@@ -148,7 +148,8 @@ impl Reservations {
         // The common case is cheap: equal, and the ledger stood still meanwhile.
         let equal = u64::try_from(counter.count) == Ok(truth.available);
         if equal && counter.gap.is_none() && self.truth(sku).await?.version == truth.version {
-            return Ok(Sight { available: signed(truth.available), counter, pending: Vec::new() });
+            let (available, pending) = (signed(truth.available), Vec::new());
+            return Ok(Sight { available, counter, pending, at_ms: self.clock.now_ms() });
         }
         for _ in 0..TRIES {
             let sight = self.look(sale, sku, &truth, None).await?;
@@ -184,7 +185,8 @@ impl Reservations {
             None => self.ledger.missing(&ids).await?,
         };
         let pending = owing.into_iter().filter(|mark| missing.contains(&mark.id)).collect();
-        Ok(Sight { available: signed(truth.available), counter, pending })
+        let at_ms = self.clock.now_ms();
+        Ok(Sight { available: signed(truth.available), counter, pending, at_ms })
     }
 
     async fn truth(&self, sku: &Sku) -> Result<GateTruth, LoadFailure> {

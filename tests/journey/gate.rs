@@ -1,21 +1,18 @@
-//! The gate: it advises, loses everything, lags and lies, and nothing is oversold. Cases by their ids.
+//! The gate's counter stays exact: marks, give-backs, pushes, comparisons. Cases by their ids.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::redis::{Script, cmd};
 use futures_util::future::join_all;
 use stanchion::domain::id::Sku;
 use stanchion::domain::refusal::Problem;
-use stanchion::lab::stores::PrivateRedis;
-use stanchion::reservations::{Action, Reserved};
+use stanchion::reservations::Action;
 use stanchion::store::postgres::{Loaded, SkuLoad, Which};
 use stanchion::store::redis::gate::{Pass, UNITS_MAX, Word};
-use uuid::Uuid;
+use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::fixture::core::{Core, Plan, grants, problem, replayed};
-use crate::fixture::{Ground, now_ms};
+use crate::fixture::now_ms;
 
 fn s() -> Sku {
     Sku::parse("S").unwrap()
@@ -28,9 +25,14 @@ fn pass(house: &Core, buyer: &str, key: &str, qty: i64) -> Pass {
         sale: house.sale_id(),
         closes_ms: now_ms() + 60_000,
         marker: order.order.marker(),
-        id: Uuid::now_v7(),
+        id: an_id_of_a_minute_ago(),
         lines: order.cart.lines().iter().map(|line| (line.clone(), 1)).collect(),
     }
+}
+
+/// Made so long ago that no take of it can be under way any more.
+fn an_id_of_a_minute_ago() -> Uuid {
+    Uuid::new_v7(Timestamp::from_unix(NoContext, now_ms() / 1000 - 60, 0))
 }
 
 async fn set_count(house: &Core, units: i64) {
@@ -61,39 +63,6 @@ async fn rs_20_a_core_that_died_between_gate_and_ledger_blocks_no_key_and_loses_
     assert_eq!(house.count().await, Some(3));
     house.held("bob", "k2", 3).await;
     house.sound().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rs_52_a_lost_counter_is_loaded_and_never_read_as_sold_out() {
-    let house = Core::start(&Plan::of("lost", 50)).await;
-    house.held("ann", "k0", 1).await;
-
-    let key = format!("stanchion:{{{}}}:stock:S", house.sale.id);
-    house.redis.command::<()>(cmd("DEL").arg(&key)).await.unwrap();
-    let outcomes = join_all(
-        (1..=30).map(|n| house.orders.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
-    )
-    .await;
-    assert_eq!(grants(&outcomes), 30);
-    assert_eq!(house.count().await, Some(19));
-
-    assert_eq!(problem(house.reserve_lines("ann", "x", &[("NOPE", 1)]).await), Problem::UnknownSku);
-    let nope = format!("stanchion:{{{}}}:stock:NOPE", house.sale.id);
-    let exists: u64 = house.redis.command(cmd("EXISTS").arg(nope)).await.unwrap();
-    assert_eq!(exists, 0);
-    house.sound().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rs_52_a_redis_that_evicts_is_refused_at_the_start() {
-    let redis = PrivateRedis::start().unwrap();
-    let house = Core::on(Ground::new("evicts"), &redis.url(), &Plan::of("evicts", 5)).await;
-    let policy = cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").clone();
-    house.redis.command::<()>(&policy).await.unwrap();
-
-    let refused = house.orders.prepare().await.unwrap_err();
-
-    assert!(refused.to_string().contains("noeviction"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,44 +97,6 @@ async fn rs_53_malformed_arguments_are_refused_before_anything_is_written() {
         hold_ms: 0,
     };
     assert!(house.ledger.load_sku(&load).await.is_err());
-    house.sound().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rs_56_sweeps_and_reconciles_under_load_never_lift_the_gate_above_the_ledger() {
-    const CLIENTS: i64 = 16;
-    let house = Arc::new(Core::start(&Plan::of("tight", 60)).await);
-    let done = Arc::new(AtomicBool::new(false));
-    let orders = (0..CLIENTS).map(|client| {
-        let house = Arc::clone(&house);
-        tokio::spawn(async move {
-            for round in 0..12 {
-                let outcome = house.reserve("buyer", &format!("{client}-{round}"), 1).await;
-                if let (Ok(Reserved::New(mine)), 0) = (outcome, round % 3) {
-                    house.orders.release(&Which::Id(mine.id)).await.unwrap();
-                }
-            }
-        })
-    });
-    let upkeep = {
-        let (house, done) = (Arc::clone(&house), Arc::clone(&done));
-        tokio::spawn(async move {
-            while !done.load(Ordering::Relaxed) {
-                house.orders.sweep().await.unwrap();
-                house.orders.reconcile().await.unwrap();
-                let gate = house.count().await.unwrap_or(0);
-                // The ledger is read later: it may only have given more away since.
-                let ledger = i64::try_from(house.stock().await.available).unwrap();
-                assert!(gate <= ledger + CLIENTS, "gate {gate}, ledger {ledger}");
-            }
-        })
-    };
-
-    join_all(orders.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
-    done.store(true, Ordering::Relaxed);
-    upkeep.await.unwrap();
-
-    assert_eq!(house.orders.metrics().gate_too_high.get(), 0, "no drift was there to correct");
     house.sound().await;
 }
 
@@ -248,68 +179,6 @@ async fn a_gate_above_the_ledger_is_lowered_at_once_and_below_it_only_at_the_sec
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rs_54_a_gate_that_says_try_to_everybody_sells_nothing_twice() {
-    let house = Core::start(&Plan::of("liar", 5)).await;
-    house.held("ann", "k", 1).await;
-    set_count(&house, 1_000).await;
-
-    let outcomes = join_all((0..40).map(|n| {
-        house.orders.reserve(house.order(&format!("b{n}"), &format!("k{n}"), &[("S", 1)]))
-    }))
-    .await;
-
-    assert_eq!(grants(&outcomes), 4);
-    let refused: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
-    assert!(refused.iter().all(|refusal| refusal.problem == Problem::SoldOut));
-    house.sound().await;
-    assert_eq!(house.count().await, Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_script_flush_in_mid_sale_is_not_noticed() {
-    let house = Core::start(&Plan::of("flush", 30)).await;
-    let mut granted = 0;
-    for round in 0..6 {
-        let outcomes = join_all((0..10).map(|n| {
-            house.orders.reserve(house.order("bob", &format!("{round}-{n}"), &[("S", 1)]))
-        }));
-        let (outcomes, flushed) = tokio::join!(outcomes, async {
-            house.redis.command::<()>(cmd("SCRIPT").arg("FLUSH")).await
-        });
-        flushed.unwrap();
-        granted += grants(&outcomes);
-    }
-    assert_eq!(granted, 30);
-    assert_eq!(house.orders.metrics().gate_bypasses.get(), 0);
-    house.sound().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rs_61_a_redis_that_dies_in_mid_sale_stops_nothing_and_oversells_nothing() {
-    let redis = PrivateRedis::start().unwrap();
-    let house = Core::on(Ground::new("dies"), &redis.url(), &Plan::of("dies", 20)).await;
-    house.held("ann", "k0", 5).await;
-    redis.kill().unwrap();
-
-    // Straight to the ledger, behind a bound.
-    let orders = |from: i32| {
-        join_all(
-            (from..from + 10)
-                .map(|n| house.orders.reserve(house.order("bob", &format!("k{n}"), &[("S", 1)]))),
-        )
-    };
-    assert_eq!(grants(&orders(100).await), 10);
-    replayed(house.reserve("ann", "k0", 5).await);
-
-    redis.restart().unwrap();
-    let outcomes = orders(200).await;
-    assert_eq!(grants(&outcomes), 5);
-    assert_eq!(house.stock().await.available, 0);
-    house.sound().await;
-    assert_eq!(house.count().await, Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_push_that_was_lost_is_made_up_for_exactly() {
     let house = Core::start(&Plan::of("push", 10)).await;
     let mine = house.held("ann", "k1", 4).await;
@@ -353,26 +222,6 @@ async fn the_gate_shields_the_ledger_from_those_who_come_too_late() {
     tokio::time::timeout(Duration::from_secs(2), answers).await.expect("sold out runs SQL");
     locked.rollback().await.unwrap();
     house.sound().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thawed_sku_gets_a_gate_of_the_new_generation() {
-    let house = Core::start(&Plan::of("thaw", 10)).await;
-    house.held("ann", "k1", 1).await;
-    house.sql("UPDATE sku SET generation = generation + 1").await;
-    let second = house.second().await;
-
-    // One core knows the new generation, the other still the old one.
-    let orders = [&house.orders, &second, &house.orders].into_iter().enumerate();
-    let outcomes = join_all(
-        orders.map(|(n, core)| core.reserve(house.order("bob", &format!("g{n}"), &[("S", 1)]))),
-    )
-    .await;
-
-    assert_eq!(grants(&outcomes), 3);
-    replayed(house.reserve("ann", "k1", 1).await);
-    house.sound().await;
-    assert_eq!(house.count().await, Some(6));
 }
 
 #[tokio::test(flavor = "multi_thread")]

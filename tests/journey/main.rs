@@ -10,6 +10,7 @@ mod demo;
 mod edge;
 mod fixture;
 mod gate;
+mod gate_lost;
 mod ground;
 mod ledger;
 mod ledger_batch;
