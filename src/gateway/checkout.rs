@@ -6,9 +6,10 @@ use hyper::{HeaderMap, Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::asked::{Asked, Wire, own_path};
+use super::asked::{Asked, own_path};
 use super::core_client::{CoreAnswer, CoreCall, CoreClient, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED};
 use super::identify::{Pass, Visitor};
+use super::reading::Wire;
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
 use crate::domain::id::{OrderKey, Sku};

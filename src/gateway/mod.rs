@@ -18,6 +18,7 @@ mod own;
 pub mod pages;
 mod pipeline;
 mod queue_page;
+mod reading;
 mod respond;
 mod route;
 mod sale;

@@ -6,7 +6,8 @@ use hyper::Method;
 
 use crate::config::settings::{Outside, Sale};
 use crate::domain::id::SaleId;
-use crate::http::path::{Canonical, Pattern, PatternError, Rule};
+use crate::http::path::Canonical;
+use crate::http::pattern::{Pattern, PatternError, Rule};
 use crate::room::Room;
 
 /// A sale's settings, patterns and room.

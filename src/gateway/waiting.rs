@@ -5,10 +5,11 @@ use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::accounts::Vouched;
-use super::asked::{Asked, Wire, own_path};
+use super::asked::{Asked, own_path};
 use super::cookies::{self, Kind as Token};
 use super::core_client::IDEMPOTENCY_KEY;
 use super::identify::Visitor;
+use super::reading::Wire;
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
 use crate::domain::admission::Admission;

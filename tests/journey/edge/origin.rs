@@ -168,9 +168,9 @@ fn answer(
                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                  Sec-WebSocket-Accept: x\r\n\r\n",
             )?;
-            let mut heard = [0; 5];
-            reader.read_exact(&mut heard).ok()?;
-            writer.write_all(&heard).ok()?;
+            let mut said = [0; 5];
+            reader.read_exact(&mut said).ok()?;
+            writer.write_all(&said).ok()?;
             None
         }
         "/once" => {

@@ -286,7 +286,9 @@ fn many_requests_share_few_connections_to_the_shop_and_none_fails() {
             })
         })
         .collect();
-    clients.into_iter().for_each(|client| client.join().unwrap());
+    for client in clients {
+        client.join().unwrap();
+    }
 
     assert_eq!(edge.shop.heads("GET /many/").len(), 24 * 40);
     let connections = edge.shop.connections();
