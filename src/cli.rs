@@ -9,9 +9,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::app::Role;
 use crate::clock::{Clock, SystemClock};
+use crate::config::Refused;
 use crate::config::load::{self, Loaded};
 use crate::config::secret::MissingSecret;
-use crate::config::{Refused, settings::LogFormat};
 use crate::domain::draw::Proof;
 use crate::room::keys::Keys;
 
@@ -117,7 +117,7 @@ pub fn run() -> ExitCode {
         Command::Draw(DrawCommand::Verify { proof, entry }) => verify(&proof, entry),
         #[cfg(feature = "lab")]
         Command::Lab(command) => {
-            crate::telemetry::start_logs(LogFormat::Text);
+            crate::telemetry::start_logs(crate::config::settings::LogFormat::Text);
             runtime().and_then(|runtime| runtime.block_on(crate::lab::cli::run(command)))
         }
     };
