@@ -15,6 +15,7 @@ mod ground;
 mod ledger;
 mod ledger_batch;
 mod ledger_life;
+mod ledger_lost;
 mod processes;
 mod room_ground;
 mod room_line;
