@@ -202,8 +202,11 @@ mod tests {
         ]
     }
 
-    /// What a run of steps admits: each number is signed at its slot, read while it is due.
-    fn admitted(steps: &[Step]) -> (Vec<(u64, f64)>, Vec<(f64, f64)>, u32) {
+    /// What a run of steps admits: (number, slot), (from when, rate), and the largest burst.
+    type Admitted = (Vec<(u64, f64)>, Vec<(f64, f64)>, u32);
+
+    /// Each number is signed at its slot, read while it is due.
+    fn admitted(steps: &[Step]) -> Admitted {
         let (mut now, mut burst_max) = (1_000.0, 3);
         let mut meter = Meter::new(rate(20.0), 3);
         let mut rates = vec![(now, 20.0)];

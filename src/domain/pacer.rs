@@ -176,7 +176,7 @@ mod tests {
                 }
                 !claims
             });
-            let seen = Observation {
+            let look = Observation {
                 now_ms,
                 cursor,
                 line: people,
@@ -184,7 +184,7 @@ mod tests {
                 lead_ms: meter.lead_ms(now),
                 rate,
             };
-            let to = pacer.step(seen);
+            let to = pacer.step(look);
             for _ in cursor..to {
                 if rng.random_bool(present) {
                     due.push(now_ms + rng.random_range(50..1_250));

@@ -64,7 +64,7 @@ impl Scene {
             core_ops: Some(self.installation.cores[0].url("ops").unwrap()),
             sockets_max: 32,
             seed: 1,
-            patience: Duration::from_secs(60),
+            patience: Duration::from_mins(1),
         };
         crowd::run(plan).await.unwrap()
     }
