@@ -42,19 +42,27 @@ fn rose(number: u64, shopper: &ShopperSeen) -> Option<String> {
     Some(format!("shopper {number}: ahead rose from {} to {}", up[0].ahead, up[1].ahead))
 }
 
-/// Whether units were free without a break from 2 s before the question to the answer.
-///
-/// That is known where the stock row stood still from the last sample before to the first sample
-/// after, with units on it; in a rush, a zero may lie between two samples.
+/// Whether units were free without a break from 2 s before the question to the answer: between
+/// each two samples from the last before that stretch to the first after it.
 fn was_false(at: &Sighting, samples: &[StockSample], sku: &str) -> bool {
     let from = at.sent_ms.saturating_sub(GRACE_MS);
-    let before = samples.iter().rev().find(|sample| sample.received_ms <= from);
-    let after = samples.iter().find(|sample| sample.sent_ms >= at.received_ms);
-    let (Some(before), Some(after)) = (before, after) else { return false };
-    match (of(before, sku), of(after, sku)) {
-        (Some(before), Some(after)) => before.version == after.version && before.available > 0,
+    let first = samples.partition_point(|sample| sample.received_ms <= from).checked_sub(1);
+    let last = samples.partition_point(|sample| sample.sent_ms < at.received_ms);
+    let Some(stretch) = first.and_then(|first| samples.get(first..=last)) else { return false };
+    stretch.windows(2).all(|pair| match (of(&pair[0], sku), of(&pair[1], sku)) {
+        (Some(before), Some(after)) => free_between(before, after),
         _ => false,
-    }
+    })
+}
+
+/// Whether there cannot have been a moment without a unit between two samples: the row stood
+/// still, or fewer units were held before than are free afterwards, so that even if all holds had
+/// lapsed in between, some of these were never taken.
+fn free_between(before: &SkuSample, after: &SkuSample) -> bool {
+    let free = before.available > 0 && after.available > 0;
+    let still = before.version == after.version;
+    let held = i64::try_from(before.held).unwrap_or(i64::MAX);
+    free && (still || held < after.available && before.confirmed <= after.confirmed)
 }
 
 fn of<'a>(sample: &'a StockSample, sku: &str) -> Option<&'a SkuSample> {

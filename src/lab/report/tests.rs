@@ -338,9 +338,17 @@ fn sold_out_may_outlive_the_truth_by_two_seconds_and_a_rush_proves_nothing() {
     seen.shoppers[0].sold_out = vec![told(T0 + 4_000)];
     assert_eq!(broken(&seen, &evidence()), ["honest-page"]);
 
-    // The row moved in between: nobody knows that there was no moment without a unit.
+    // Units move, but there were always more free than could have come back.
     for sample in &mut seen.witness.samples[12..] {
-        sample.skus[0].version += 1;
+        (sample.skus[0].version, sample.skus[0].held) = (sample.skus[0].version + 1, 1);
+        sample.skus[0].confirmed -= 1;
+    }
+    seen.witness.samples[11].skus[0].confirmed -= 1;
+    assert_eq!(broken(&seen, &evidence()), ["honest-page"]);
+
+    // All that is free may have come back just now: there may have been a moment without.
+    for sample in &mut seen.witness.samples[11..] {
+        (sample.skus[0].held, sample.skus[0].confirmed) = (2, 0);
     }
     assert!(judge(&seen, &evidence()).is_good());
 }
