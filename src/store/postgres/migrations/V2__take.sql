@@ -2,13 +2,16 @@
 -- The functions are VOLATILE, so each inner statement reads a fresh snapshot: what is read after the
 -- wait for the stock row's lock is what the last holder of it left behind.
 
+-- plpgsql, because it keeps its plan: a function in plain SQL is planned anew at each call, and that
+-- would be paid for while the stock row is locked.
 CREATE FUNCTION live_units(p_sale text, p_buyer text, p_sku text) RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce(sum(l.qty), 0)::bigint
-    FROM reservation r
-    JOIN reservation_line l ON l.reservation = r.id AND l.sku = p_sku
-    WHERE r.sale = p_sale AND r.buyer = p_buyer AND r.status IN ('held', 'confirmed')
-$$;
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (SELECT coalesce(sum(l.qty), 0)
+            FROM reservation r
+            JOIN reservation_line l ON l.reservation = r.id AND l.sku = p_sku
+            WHERE r.sale = p_sale AND r.buyer = p_buyer AND r.status IN ('held', 'confirmed'));
+END $$;
 
 -- What a buyer's live units of a SKU may be; 0 in the table means that nothing limits them.
 CREATE FUNCTION most_units(p_units_per_buyer bigint) RETURNS bigint
@@ -34,14 +37,12 @@ DECLARE
     v_slot  integer[];
     v_used  bigint[];
     v_taken bigint;
-    v_most  bigint;
     v_stop  text;
 BEGIN
     SELECT s.available INTO v_left FROM stock s
     WHERE s.sku = p_sku AND s.shard = p_shard FOR NO KEY UPDATE;        -- the only wait
     v_now := clock_timestamp();                                         -- a hold starts after it
     SELECT * INTO v_sku FROM sku k WHERE k.sku = p_sku;
-    v_most := most_units(v_sku.units_per_buyer);
     v_stop := CASE
         WHEN v_left IS NULL OR v_sku.sale IS DISTINCT FROM p_sale THEN 'unknown-sku'
         WHEN v_sku.frozen THEN 'frozen'
@@ -57,16 +58,18 @@ BEGIN
     LEFT JOIN reservation r
         ON r.sale = p_sale AND r.buyer = q.buyer AND r.order_key = q.order_key;
 
-    SELECT array_agg(b.slot ORDER BY b.o) INTO v_slot
-    FROM (SELECT q.o, dense_rank() OVER (ORDER BY q.buyer COLLATE "C") AS slot
-          FROM unnest(p_buyer) WITH ORDINALITY q(buyer, o)) b;
-    SELECT array_agg(live_units(p_sale, b.buyer, p_sku) ORDER BY b.buyer COLLATE "C")
-    INTO v_used
-    FROM (SELECT DISTINCT q.buyer FROM unnest(p_buyer) q(buyer)) b;
+    IF v_sku.units_per_buyer > 0 THEN
+        SELECT array_agg(b.slot ORDER BY b.o) INTO v_slot
+        FROM (SELECT q.o, dense_rank() OVER (ORDER BY q.buyer COLLATE "C") AS slot
+              FROM unnest(p_buyer) WITH ORDINALITY q(buyer, o)) b;
+        SELECT array_agg(live_units(p_sale, b.buyer, p_sku) ORDER BY b.buyer COLLATE "C")
+        INTO v_used
+        FROM (SELECT DISTINCT q.buyer FROM unnest(p_buyer) q(buyer)) b;
+    END IF;
 
     FOR i IN 1 .. cardinality(p_id) LOOP                                -- skip what does not fit
         CONTINUE WHEN v_say[i] IS NOT NULL;
-        IF v_used[v_slot[i]] + p_qty[i] > v_most THEN
+        IF v_used[v_slot[i]] + p_qty[i] > v_sku.units_per_buyer THEN   -- null without a cap
             v_say[i] := 'over-cap';
         ELSIF v_left = 0 THEN
             v_say[i] := 'sold-out';
@@ -75,7 +78,9 @@ BEGIN
         ELSE
             v_say[i] := 'held';
             v_left := v_left - p_qty[i];
-            v_used[v_slot[i]] := v_used[v_slot[i]] + p_qty[i];
+            IF v_slot IS NOT NULL THEN
+                v_used[v_slot[i]] := v_used[v_slot[i]] + p_qty[i];
+            END IF;
         END IF;
     END LOOP;
 
