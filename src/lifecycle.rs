@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -144,9 +144,8 @@ impl Lifecycle {
 
     /// Waits for SIGTERM, SIGINT or a dead task, then stops softly for at most `drain`, then hard.
     /// A second signal skips the waiting.
-    pub async fn run(self, drain: Duration) -> anyhow::Result<()> {
-        let mut term = signal(SignalKind::terminate())?;
-        let mut int = signal(SignalKind::interrupt())?;
+    pub async fn run(self, signals: Signals, drain: Duration) -> anyhow::Result<()> {
+        let Signals { mut term, mut int } = signals;
         tokio::select! {
             _ = term.recv() => tracing::info!("SIGTERM: stopping"),
             _ = int.recv() => tracing::info!("SIGINT: stopping"),
@@ -175,6 +174,20 @@ impl Lifecycle {
     }
 }
 
+/// SIGTERM and SIGINT, heard from the moment this exists: before anybody is told "ready".
+pub struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    /// From now on these signals stop softly instead of killing.
+    pub fn listen() -> std::io::Result<Self> {
+        let (term, int) = (SignalKind::terminate(), SignalKind::interrupt());
+        Ok(Self { term: signal(term)?, int: signal(int)? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +201,7 @@ mod tests {
         life.background("poller", async move { ending.cancelled().await });
         life.background("sweep", async { panic!("out of brooms") });
 
-        let stopped = life.run(DRAIN).await.unwrap_err();
+        let stopped = life.run(Signals::listen().unwrap(), DRAIN).await.unwrap_err();
 
         assert!(stopped.to_string().starts_with("sweep ended unexpectedly"), "{stopped}");
         assert!(stopped.to_string().contains("out of brooms"), "{stopped}");
@@ -212,7 +225,7 @@ mod tests {
         }
 
         life.stop();
-        life.run(DRAIN).await.unwrap();
+        life.run(Signals::listen().unwrap(), DRAIN).await.unwrap();
 
         for expected in ["shopper", "core", "lane"] {
             assert_eq!(seen.recv().await, Some(expected));
@@ -224,6 +237,6 @@ mod tests {
         let life = Lifecycle::new();
         life.public().tasks().spawn(std::future::pending::<()>());
         life.stop();
-        life.run(Duration::from_millis(1)).await.unwrap();
+        life.run(Signals::listen().unwrap(), Duration::from_millis(1)).await.unwrap();
     }
 }

@@ -14,7 +14,7 @@ use super::{core, gateway, limits, probes, reload, settle};
 use crate::config::Settings;
 use crate::config::load::Loaded;
 use crate::config::secret::secret;
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{Lifecycle, Signals};
 use crate::ops;
 use crate::ops::health::Health;
 use crate::room::keys::Keys;
@@ -68,6 +68,7 @@ pub(super) struct Parts {
 pub async fn serve(loaded: Loaded, role: Role) -> anyhow::Result<()> {
     let mut settings = loaded.settings.clone();
     limits::raise(&mut settings.limits.max_connections);
+    let signals = Signals::listen().context("listening for SIGTERM and SIGINT")?;
     let life = Lifecycle::new();
     let parts = parts(settings, role, life.clone())?;
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
@@ -92,7 +93,7 @@ pub async fn serve(loaded: Loaded, role: Role) -> anyhow::Result<()> {
     settle::settle(&rooms, &parts.settings.sales).await;
     writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
     tracing::info!(role = role.name(), "ready");
-    life.run(DRAIN).await
+    life.run(signals, DRAIN).await
 }
 
 fn parts(settings: Settings, role: Role, life: Lifecycle) -> anyhow::Result<Parts> {
