@@ -4,7 +4,6 @@ mod cure;
 pub mod defaults;
 mod document;
 pub mod load;
-pub mod pattern;
 pub mod problem;
 #[cfg(test)]
 mod property;

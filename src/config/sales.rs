@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::pattern::Pattern;
 use super::rules::Findings;
 use super::settings::{AccountSource, Sale, SaleSku, Settings};
 use super::span::Span;
 use super::validate::at_least;
+use crate::domain::pattern::{Pattern, Rule};
 
 /// The most that the gate counts exactly; JSON numbers carry more.
 const UNITS_MAX: u64 = 999_999_999_999_999;
@@ -110,22 +110,10 @@ fn paths<'s>(sale: &'s Sale, key: &str, taken: &mut Taken<'s>, findings: &mut Fi
 fn never_gate(sale: &Sale, key: &str, findings: &mut Findings<'_, '_>) {
     for (at, raw) in sale.never_gate.iter().enumerate() {
         let key = format!("{key}.never_gate[{at}]");
-        let cure = match raw.split_once(' ') {
-            None => "must be METHOD and path, as \"POST /payment/notify\"".to_owned(),
-            Some((method, _)) if !is_method(method) => {
-                "must begin with a method in capitals, as \"POST /payment/notify\"".to_owned()
-            }
-            Some((_, path)) => match Pattern::parse(path) {
-                Ok(_) => continue,
-                Err(error) => error.to_string(),
-            },
-        };
-        findings.must(false, &key, cure);
+        if let Err(error) = Rule::parse(raw) {
+            findings.must(false, &key, error.to_string());
+        }
     }
-}
-
-fn is_method(raw: &str) -> bool {
-    !raw.is_empty() && raw.bytes().all(|b| b.is_ascii_uppercase())
 }
 
 fn stock<'s>(

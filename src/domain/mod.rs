@@ -6,6 +6,8 @@ pub mod id;
 pub mod limits;
 pub mod meter;
 pub mod pacer;
+pub mod path;
+pub mod pattern;
 pub mod quantity;
 pub mod queue;
 pub mod rate;

@@ -6,10 +6,10 @@ use hyper::header::{self, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Version};
 
+use crate::domain::path::Canonical;
 use crate::http::body::{self, Drained};
 use crate::http::client_ip::Client;
 use crate::http::guard::Head;
-use crate::http::path::Canonical;
 
 /// Read and dropped of a body that nobody wants, so that its sender sees the answer.
 const DRAIN_BYTES_MAX: usize = 256 * 1024;

@@ -15,12 +15,12 @@ use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
 use super::{Gateway, own, queue_page, waiting};
 use crate::domain::limits::AddressKey;
+use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::{Body, Drained};
 use crate::http::client_ip::Client;
 use crate::http::guard::{self, HeadFault};
 use crate::http::listener::Peer;
-use crate::http::path::Canonical;
 
 impl Gateway {
     /// Answers one request; whatever goes wrong is an answer too.

@@ -6,8 +6,8 @@ use hyper::Method;
 
 use crate::config::settings::{Outside, Sale};
 use crate::domain::id::SaleId;
-use crate::http::path::Canonical;
-use crate::http::pattern::{Pattern, PatternError, Rule};
+use crate::domain::path::Canonical;
+use crate::domain::pattern::{Pattern, PatternError, Rule};
 use crate::room::Room;
 
 /// A sale's settings, patterns and room.

@@ -1,8 +1,7 @@
 //! Glue over hyper and rustls that knows nothing of sales.
 //!
-//! A connection comes in by [`listener`] (and [`tls`]), each request head is judged by [`guard`],
-//! paths are compared in the one form of [`path`], and [`proxy`] streams to the shop over
-//! [`upstream`].
+//! A connection comes in by [`listener`] (and [`tls`]), each request head is judged by [`guard`], and
+//! [`proxy`] streams to the shop over [`upstream`].
 
 pub mod body;
 pub mod client_ip;
@@ -13,8 +12,6 @@ mod host;
 pub mod listener;
 mod origin;
 pub mod paced;
-pub mod path;
-pub mod pattern;
 pub mod proxy;
 mod stall;
 pub mod tls;

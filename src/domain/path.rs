@@ -25,7 +25,7 @@ pub enum PathFault {
 /// parameters, no trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canonical {
-    pub(super) path: String,
+    path: String,
     dots: bool,
 }
 
