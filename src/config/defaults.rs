@@ -82,6 +82,7 @@ impl Default for Limits {
             max_connections: 10_000,
             per_ip: quota(20, 60),
             per_account: quota(5, 20),
+            per_admission: quota(10, 40),
             poll: quota(1, 5),
         }
     }

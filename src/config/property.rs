@@ -78,6 +78,7 @@ prop_compose! {
         settings.public.trusted_proxies = networks.into_iter().map(network).collect();
         (settings.shop.response_timeout, settings.core.sweep_every) = (timeout, sweep);
         settings.limits.poll = QuotaSettings { rate: quota.0, burst: quota.1 };
+        settings.limits.per_admission = settings.limits.poll;
         if accounts {
             settings.account.source = AccountSource::ForwardAuth;
             let (url, header) = ("http://shop.example/who".into(), "x-who".into());

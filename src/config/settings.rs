@@ -195,6 +195,8 @@ pub struct Limits {
     pub per_ip: QuotaSettings,
     /// Signed-in accounts.
     pub per_account: QuotaSettings,
+    /// Claims and orders of one visitor.
+    pub per_admission: QuotaSettings,
     /// Status polls, by ticket and never by address.
     pub poll: QuotaSettings,
 }

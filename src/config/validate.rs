@@ -143,6 +143,7 @@ fn limits(limits: &Limits, findings: &mut Findings<'_, '_>) {
     };
     quota("per_ip", limits.per_ip, findings);
     quota("per_account", limits.per_account, findings);
+    quota("per_admission", limits.per_admission, findings);
     quota("poll", limits.poll, findings);
 }
 

@@ -15,7 +15,6 @@ use governor::{Quota, RateLimiter};
 use crate::config::settings::Limits;
 use crate::domain::id::AccountId;
 use crate::domain::limits::{self, AddressKey};
-use crate::domain::rate::Rate;
 use crate::domain::refusal::{Problem, Refusal};
 
 /// Keys remembered for each quota; more share one count.
@@ -28,11 +27,8 @@ pub(super) struct Limiter<C: Clock + Clone = DefaultClock> {
     per_ip: Keyed<AddressKey, C>,
     per_account: Keyed<AccountId, C>,
     poll: Keyed<String, C>,
-    action: Keyed<String, C>,
+    per_admission: Keyed<String, C>,
 }
-
-/// What one visitor may do (claims, orders), per second and at once: a double click is far below.
-const ACTION: (u16, u32) = (10, 40);
 
 impl Limiter {
     /// The quotas of the settings.
@@ -47,10 +43,7 @@ impl<C: Clock + Clone> Limiter<C> {
             per_ip: Keyed::new(settings.per_ip.into(), clock.clone()),
             per_account: Keyed::new(settings.per_account.into(), clock.clone()),
             poll: Keyed::new(settings.poll.into(), clock.clone()),
-            action: Keyed::new(
-                limits::Quota { rate: Rate::whole(ACTION.0), burst: ACTION.1 },
-                clock.clone(),
-            ),
+            per_admission: Keyed::new(settings.per_admission.into(), clock.clone()),
         }
     }
 
@@ -70,8 +63,8 @@ impl<C: Clock + Clone> Limiter<C> {
     }
 
     /// A claim or an order by one visitor.
-    pub(super) fn action(&self, subject: &str) -> Result<(), Refusal> {
-        self.action.check(&subject.to_owned()).map_err(|wait| refusal("this visitor", wait))
+    pub(super) fn admission(&self, subject: &str) -> Result<(), Refusal> {
+        self.per_admission.check(&subject.to_owned()).map_err(|wait| refusal("this visitor", wait))
     }
 }
 

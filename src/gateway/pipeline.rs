@@ -58,7 +58,8 @@ impl Gateway {
             Ok(response) => response,
             Err(refusal) => {
                 let sale = self.sales.iter().find(|sale| is_about(&asked, sale));
-                self.refused(&refusal, asked.reader, sale, next_after_refusal(&asked))
+                let next = next_after_refusal(&asked, sale);
+                self.refused(&refusal, asked.reader, sale, &next)
             }
         };
         if asked.drop_body().await == Drained::Cut && asked.is_http1() {
@@ -178,7 +179,7 @@ impl Gateway {
             }
         };
         match subject {
-            Some(subject) => self.limiter.action(subject),
+            Some(subject) => self.limiter.admission(subject),
             None => self.limit(asked, visitor),
         }
     }
@@ -244,6 +245,10 @@ fn is_about(asked: &Asked, sale: &SaleGate) -> bool {
 }
 
 /// Where "try again" leads: a page that can be asked for again.
-fn next_after_refusal(asked: &Asked) -> &str {
-    if is_read(asked.method()) { asked.again() } else { "/" }
+fn next_after_refusal(asked: &Asked, sale: Option<&SaleGate>) -> String {
+    match sale {
+        _ if is_read(asked.method()) => asked.target().to_owned(),
+        Some(sale) => sale.queue_url(),
+        None => "/".to_owned(),
+    }
 }

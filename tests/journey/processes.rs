@@ -27,7 +27,7 @@ fn config(plan: &SalePlan) -> ConfigFile {
     let mut config = ConfigFile::new(NO_SHOP, std::slice::from_ref(plan)).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
     config.set("core.sweep_every", "1s").unwrap();
-    for limit in ["per_ip", "per_account", "poll"] {
+    for limit in ["per_ip", "per_account", "per_admission", "poll"] {
         config.set(&format!("limits.{limit}.rate"), "10000/s").unwrap();
         config.set(&format!("limits.{limit}.burst"), 10_000).unwrap();
     }

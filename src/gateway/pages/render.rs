@@ -310,6 +310,7 @@ const RELOAD_SECONDS_MAX: u64 = 60;
 
 fn refresh<'a>(v: &'a PageView, next: &'a str) -> Option<Refresh<'a>> {
     let until = |at: Option<u64>| at.map(|at| at.saturating_sub(v.now_ms).div_ceil(1_000));
+    let told = |ms: u64| ms.div_ceil(1_000).max(RELOAD_SECONDS_MIN);
     let usual = v.poll_after_ms.div_ceil(1_000).clamp(RELOAD_SECONDS_MIN, RELOAD_SECONDS_MAX);
     let (seconds, to) = match v.state {
         PageState::Upcoming => (until(v.lobby_opens_ms).unwrap_or(usual) + 1, None),
@@ -321,15 +322,16 @@ fn refresh<'a>(v: &'a PageView, next: &'a str) -> Option<Refresh<'a>> {
         PageState::Called => (usual, Some(next)),
         PageState::Booked => (until(v.admitted_ms).unwrap_or(usual), Some(next)),
         PageState::Full | PageState::Unavailable | PageState::ShopUnavailable => {
-            (v.retry_after_ms.unwrap_or(10_000).div_ceil(1_000).max(RELOAD_SECONDS_MIN), Some(next))
+            (told(v.retry_after_ms.unwrap_or(10_000)), Some(next))
         }
+        // Only where trying again was said to make sense.
+        PageState::Problem => (told(v.retry_after_ms?), Some(next)),
         PageState::Open
         | PageState::Admitted
         | PageState::Missed
         | PageState::Gone
         | PageState::Closed
-        | PageState::SignIn
-        | PageState::Problem => return None,
+        | PageState::SignIn => return None,
     };
     Some(Refresh { seconds: seconds.min(RELOAD_SECONDS_MAX), to })
 }

@@ -203,7 +203,11 @@ fn pages_reload_by_themselves_only_where_no_script_runs() {
     assert_eq!(refresh(&soon).as_deref(), Some("11"));
     let slot = refresh(&view(PageState::Booked)).unwrap();
     assert_eq!(slot, "7;url=/checkout?item=7&#38;size=m", "the protected path collects the slot");
-    for over in [PageState::Gone, PageState::Closed, PageState::Problem, PageState::Admitted] {
+    let later = PageView { retry_after_ms: Some(3_500), ..view(PageState::Problem) };
+    assert_eq!(refresh(&later).unwrap(), "4;url=/checkout?item=7&#38;size=m");
+    let never = PageView { retry_after_ms: None, ..view(PageState::Problem) };
+    assert_eq!(refresh(&never), None, "trying again would change nothing");
+    for over in [PageState::Gone, PageState::Closed, PageState::Admitted] {
         assert_eq!(refresh(&view(over)), None, "{over:?}");
     }
 }
