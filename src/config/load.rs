@@ -212,7 +212,7 @@ units = -1
             ("require_account = true", "require_account", "nobody could join"),
             ("burst = 0", "burst", "at least 1"),
             ("hold = \"999ms\"", "hold", "at least \"1s\""),
-            ("never_gate = [\"/notify\"]", "never_gate[0]", "METHOD"),
+            ("never_gate = [\"/notify\"]", "never_gate[0]", "a method"),
             ("queue_status = 302", "queue_status", "200, 202, 429 or 503"),
         ] {
             refused(&sale(line), &format!("sale[0].{key}"), cure);
