@@ -1,7 +1,7 @@
 //! The private folder of one owner's stores, and the reaper that removes it after any death.
 
-use std::fs::{DirBuilder, File, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{File, Permissions, TryLockError};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -33,11 +33,12 @@ impl Folder {
         let base = std::env::temp_dir().canonicalize().context("the system's temp dir")?;
         remove_leftovers(&base, identity);
 
-        let path = base.join(format!("{PREFIX}{:016x}", rand::random::<u64>()));
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .with_context(|| format!("making the stores' folder {}", path.display()))?;
+        let path = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(&base)
+            .with_context(|| format!("making the stores' folder in {}", base.display()))?
+            .keep();
         let reaper = reaper(&path)?;
         let lock = lock(&path)?;
         identity.own(&path)?;
