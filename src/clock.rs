@@ -1,7 +1,7 @@
 //! The one source of time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Tells the time. The only trait of the crate with a second implementation for tests.
@@ -50,12 +50,16 @@ impl Clock for ManualClock {
 pub struct RoomClock {
     local: Arc<dyn Clock>,
     offset_ms: Arc<AtomicI64>,
+    has_heard: Arc<AtomicBool>,
 }
+
+/// An answer that took longer says nothing about the other clock, in milliseconds.
+const ROUND_TRIP_MS_MAX: u64 = 250;
 
 impl RoomClock {
     /// Starts without an offset.
     pub fn new(local: Arc<dyn Clock>) -> Self {
-        Self { local, offset_ms: Arc::default() }
+        Self { local, offset_ms: Arc::default(), has_heard: Arc::default() }
     }
 
     /// Takes over Redis' reading, made at the local instant `at_local_ms`.
@@ -64,6 +68,15 @@ impl RoomClock {
             .unwrap_or(i64::MAX)
             .saturating_sub(i64::try_from(at_local_ms).unwrap_or(i64::MAX));
         self.offset_ms.store(offset, Ordering::Relaxed);
+    }
+
+    /// Takes over Redis' reading from an answer to a question asked at the local `asked_ms`.
+    pub fn heard(&self, redis_ms: u64, asked_ms: u64) {
+        let took_ms = self.local_ms().saturating_sub(asked_ms);
+        let is_first = !self.has_heard.swap(true, Ordering::Relaxed);
+        if is_first || took_ms <= ROUND_TRIP_MS_MAX {
+            self.observe(redis_ms, asked_ms.saturating_add(took_ms / 2));
+        }
     }
 
     /// The local clock, to note when a reading was made.
@@ -91,5 +104,20 @@ mod tests {
         local.set(5_250);
 
         assert_eq!(clock.now_ms(), 65_250);
+    }
+
+    #[test]
+    fn an_answer_that_took_long_is_believed_only_if_there_is_no_better_one() {
+        let local = Arc::new(ManualClock::at(5_400));
+        let clock = RoomClock::new(local.clone());
+        clock.heard(65_000, 5_000);
+        assert_eq!(clock.now_ms(), 65_200);
+
+        local.set(9_000);
+        clock.heard(90_000, 8_000);
+        assert_eq!(clock.now_ms(), 68_800);
+
+        clock.heard(90_000, 8_900);
+        assert_eq!(clock.now_ms(), 90_050);
     }
 }

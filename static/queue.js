@@ -214,6 +214,11 @@
     slot = 0;
     const { code, busy, body, wait } = await ask("/claim", post());
     if (code === 200) return goOn();
+    if (body.code === "missed") {
+      // The protected path says so, with the way to a new place; the old key leads to the old one.
+      remember("key", "");
+      return location.replace(next);
+    }
     if (busy) return trouble(words.busy, wait);
     if (code === 202 && body.admitted_at) {
       collectIn(body.retry_after_ms ?? instant(body.admitted_at) - now());
@@ -235,6 +240,7 @@
 
     const page = pageOf(status);
     if (page === "admitted" && goOn()) return;
+    if (page === "called" && room.dataset.state === "missed") return;
     if (page === "called") await claim();
     if (page === "booked") collectIn(instant(status.place.admitted_at) - now());
     const key = page + (hasPlace(status.place) ? "+" : "");

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::probes;
 use super::serve::Parts;
-use crate::clock::SystemClock;
+use crate::clock::{RoomClock, SystemClock};
 use crate::config::secret::secret;
 use crate::config::settings::Sale;
 use crate::keeper::Keeper;
@@ -40,9 +40,11 @@ pub(super) async fn start(
 
     let ledger = Ledger::new(database);
     // Stock first: figures of a sale without its units would say "sold out".
-    let reservations = reservations(parts, ledger.clone()).await?;
+    // Admissions are judged by Redis' clock, which signed them.
+    let clock = RoomClock::new(Arc::new(SystemClock));
+    let reservations = reservations(parts, ledger.clone(), clock.clone()).await?;
     for sale in &parts.settings.sales {
-        keep(parts, &ledger, sale).await?;
+        keep(parts, &ledger, &clock, sale).await?;
     }
     let keys = Arc::clone(&parts.keys);
     let read_admission = Arc::new(move |raw: &str| keys.read_admission(raw));
@@ -52,13 +54,19 @@ pub(super) async fn start(
 }
 
 /// Looks after a sale's room.
-async fn keep(parts: &Parts, ledger: &Ledger, sale: &Sale) -> anyhow::Result<()> {
+async fn keep(
+    parts: &Parts,
+    ledger: &Ledger,
+    clock: &RoomClock,
+    sale: &Sale,
+) -> anyhow::Result<()> {
     let keeper = Keeper {
         sale: sale.id.clone(),
         file: sale.control(CONFIG),
         room: RoomStore::new(parts.redis.clone(), &sale.id),
         ledger: ledger.clone(),
         seal_key: *parts.keys.seal_key(),
+        clock: clock.clone(),
     };
     keeper.boot().await.with_context(|| format!("sale {}", sale.id))?;
     parts.life.background("keeper", keeper.run(parts.life.ending()));
@@ -66,13 +74,17 @@ async fn keep(parts: &Parts, ledger: &Ledger, sale: &Sale) -> anyhow::Result<()>
 }
 
 /// Stock loaded, and the loops that sweep, reconcile and keep what is remembered fresh.
-async fn reservations(parts: &Parts, ledger: Ledger) -> anyhow::Result<Arc<Reservations>> {
+async fn reservations(
+    parts: &Parts,
+    ledger: Ledger,
+    clock: RoomClock,
+) -> anyhow::Result<Arc<Reservations>> {
     let (life, settings) = (&parts.life, &parts.settings);
     let reservations = Arc::new(Reservations::new(
         ledger,
         Gate::new(parts.redis.clone()),
         &settings.sales,
-        Arc::new(SystemClock),
+        Arc::new(clock),
         life.private().tasks(),
     ));
     reservations.prepare().await?;

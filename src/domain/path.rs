@@ -27,6 +27,7 @@ pub enum PathFault {
 pub struct Canonical {
     path: String,
     dots: bool,
+    cut: bool,
 }
 
 impl Canonical {
@@ -34,9 +35,10 @@ impl Canonical {
     pub fn parse(raw: &str) -> Result<Self, PathFault> {
         let rest = raw.strip_prefix('/').ok_or(PathFault::NotAbsolute)?;
         let mut segments: Vec<String> = Vec::new();
-        let mut dots = false;
+        let (mut dots, mut cut) = (false, false);
         for raw_segment in rest.split('/') {
-            let segment = canonical_segment(raw_segment)?;
+            let (segment, is_cut) = canonical_segment(raw_segment)?;
+            cut |= is_cut;
             match segment.as_str() {
                 "" => {}
                 "." => dots = true,
@@ -52,7 +54,7 @@ impl Canonical {
                 }
             }
         }
-        Ok(Self { path: format!("/{}", segments.join("/")), dots })
+        Ok(Self { path: format!("/{}", segments.join("/")), dots, cut })
     }
 
     /// The canonical text.
@@ -64,6 +66,12 @@ impl Canonical {
     /// never forwarded; browsers resolve them before they ask.
     pub fn had_dots(&self) -> bool {
         self.dots
+    }
+
+    /// Whether something of it names nothing here and may name something to the shop: parameters,
+    /// an encoded `?` or `#`, dot segments. Such a path is protected, but never set free by a rule.
+    pub fn is_ambiguous(&self) -> bool {
+        self.dots || self.cut
     }
 }
 
@@ -86,12 +94,11 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte)
 }
 
-/// Decodes what is safe, folds case and cuts parameters.
-fn canonical_segment(raw: &str) -> Result<String, PathFault> {
+/// One pass of percent-decoding.
+fn decoded(raw: &str) -> Result<Vec<u8>, PathFault> {
     let bytes = raw.as_bytes();
-    let mut out = String::with_capacity(raw.len());
+    let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
-    let mut cut = false;
     while let Some(&byte) = bytes.get(at) {
         let (byte, width) = match byte {
             b'%' => (hex_pair(&bytes[at + 1..]).ok_or(PathFault::BadPercent)?, 3),
@@ -99,9 +106,21 @@ fn canonical_segment(raw: &str) -> Result<String, PathFault> {
             _ => (byte, 1),
         };
         at += width;
+        out.push(byte);
+    }
+    Ok(out)
+}
+
+/// Folds case, cuts parameters, and says whether it cut; what is not plain is encoded again.
+fn canonical_segment(raw: &str) -> Result<(String, bool), PathFault> {
+    let bytes = decoded(raw)?;
+    let mut out = String::with_capacity(bytes.len());
+    let mut cut = false;
+    for (at, &byte) in bytes.iter().enumerate() {
         match byte {
             b'/' | b'\\' | 0..0x20 | 0x7f => return Err(PathFault::Hidden),
-            b'%' if decodes_again(&bytes[at..]) => return Err(PathFault::Twice),
+            // Asked of the decoded bytes, so that no spelling of the digits hides it.
+            b'%' if decodes_again(&bytes[at + 1..]) => return Err(PathFault::Twice),
             // The rest is still checked for faults, but names nothing.
             b';' | b'?' | b'#' => cut = true,
             _ if cut => {}
@@ -109,7 +128,7 @@ fn canonical_segment(raw: &str) -> Result<String, PathFault> {
             _ => push_encoded(&mut out, byte),
         }
     }
-    Ok(out)
+    Ok((out, cut))
 }
 
 fn push_encoded(out: &mut String, byte: u8) {
@@ -176,6 +195,10 @@ mod tests {
             ("/a%", PathFault::BadPercent),
             ("/a%2", PathFault::BadPercent),
             ("/a%zz", PathFault::BadPercent),
+            ("/%25%36%33heckout", PathFault::Twice),
+            ("/%256%33heckout", PathFault::Twice),
+            ("/a%25%32%66b", PathFault::Twice),
+            ("/a/%25%32%65%25%32%65/b", PathFault::Twice),
             ("", PathFault::NotAbsolute),
             ("*", PathFault::NotAbsolute),
             ("checkout", PathFault::NotAbsolute),
@@ -189,6 +212,14 @@ mod tests {
         for raw in ["/search/100%25", "/caf%C3%A9", "/a%20b", "/a%2520b", "/50%25%20off", "/a+b"] {
             assert!(Canonical::parse(raw).is_ok(), "{raw}");
         }
+    }
+
+    #[test]
+    fn what_names_nothing_here_makes_a_path_ambiguous() {
+        for raw in ["/checkout;x/return", "/checkout%3f/return", "/checkout%23/return", "/a/../b"] {
+            assert!(Canonical::parse(raw).unwrap().is_ambiguous(), "{raw}");
+        }
+        assert!(!Canonical::parse("/Checkout//return/").unwrap().is_ambiguous());
     }
 
     proptest! {

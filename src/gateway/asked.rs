@@ -9,7 +9,7 @@ use hyper::{HeaderMap, Method, Request, Version};
 use crate::domain::path::Canonical;
 use crate::http::body::{self, Drained};
 use crate::http::client_ip::Client;
-use crate::http::guard::Head;
+use crate::http::guard::{Head, TARGET_BYTES_MAX};
 
 /// Read and dropped of a body that nobody wants, so that its sender sees the answer.
 const DRAIN_BYTES_MAX: usize = 256 * 1024;
@@ -86,6 +86,23 @@ impl Asked {
             .map(|(_, value)| value.into_owned())
     }
 
+    /// Sent by a page of another site, which may know nothing of what its visitor wants: browsers
+    /// say so themselves, older ones by `Origin`. Apps and scripts say neither.
+    pub(super) fn is_foreign(&self, friends: &[String]) -> bool {
+        let origin = self.text(header::ORIGIN);
+        if origin.is_some_and(|origin| friends.iter().any(|friend| friend == origin)) {
+            return false;
+        }
+        match (self.text("sec-fetch-site"), origin) {
+            (Some(site), _) => site == "cross-site",
+            (None, Some(origin)) => origin.split_once("://").is_some_and(|(_, place)| {
+                let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+                !host.eq_ignore_ascii_case(&self.head.host)
+            }),
+            (None, None) => false,
+        }
+    }
+
     /// A browser that fetches ahead of its user, who may never look.
     pub(super) fn is_prefetch(&self) -> bool {
         let says = |name: &'static str| {
@@ -153,7 +170,7 @@ pub(super) fn reader(headers: &HeaderMap) -> Reader {
 pub(super) fn own_path(raw: &str) -> Option<&str> {
     let path = raw.starts_with('/')
         && !raw.starts_with("//")
-        && raw.len() <= 2048
+        && raw.len() <= TARGET_BYTES_MAX
         && raw.bytes().all(|b| b.is_ascii_graphic() && b != b'\\')
         && Canonical::parse(raw.split(['?', '#']).next().unwrap_or_default()).is_ok();
     path.then_some(raw)

@@ -60,6 +60,13 @@ pub(super) fn set(kind: Kind, sale: &SaleId, https: bool, value: String) -> Opti
     HeaderValue::from_str(&cookie.build().to_string()).ok()
 }
 
+/// A `Set-Cookie` line that ends a cookie.
+pub(super) fn end(kind: Kind, sale: &SaleId, https: bool) -> Option<HeaderValue> {
+    let mut line = set(kind, sale, https, String::new())?.to_str().ok()?.to_owned();
+    line.push_str("; Max-Age=0");
+    HeaderValue::from_str(&line).ok()
+}
+
 /// Takes our cookies out of the Cookie header; the others keep their bytes.
 pub(super) fn hide(headers: &mut HeaderMap) {
     if !headers.contains_key(header::COOKIE) {

@@ -121,6 +121,10 @@ impl Gateway {
         call: Call,
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
+        if asked.method() == Method::POST && asked.is_foreign(&self.cors_origins) {
+            let detail = "this was sent by a page of another site; do it from a page of this one";
+            return Err(Refusal::new(Problem::NotAdmitted, detail));
+        }
         let visitor = match call {
             Call::Draw => return waiting::draw(sale),
             Call::Stock => return waiting::stock(sale),
@@ -248,7 +252,7 @@ fn is_about(asked: &Asked, sale: &SaleGate) -> bool {
 fn next_after_refusal(asked: &Asked, sale: Option<&SaleGate>) -> String {
     match sale {
         _ if is_read(asked.method()) => asked.target().to_owned(),
-        Some(sale) => sale.queue_url(),
+        Some(sale) => sale.way_in(),
         None => "/".to_owned(),
     }
 }

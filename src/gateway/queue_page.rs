@@ -53,7 +53,8 @@ pub(super) async fn at_gate(
                 return Ok(moved);
             }
         }
-        None if may_move && line_is_empty(sale) => {
+        // A 503 may carry no cookie, and a place without one would be lost.
+        None if may_move && sale.settings.queue_status < 500 && line_is_empty(sale) => {
             if let Some(moved) = straight_through(asked, sale, visitor, &mut showing).await? {
                 return Ok(moved);
             }
@@ -66,7 +67,12 @@ pub(super) async fn at_gate(
     } else {
         StatusCode::from_u16(sale.settings.queue_status).unwrap_or(StatusCode::OK)
     };
-    Ok(page(sale, showing, status, login_url))
+    let mut response = page(sale, showing, status, login_url);
+    // A pass that has ended goes, so that the next visit may claim or find its turn missed.
+    if visitor.brought_pass && !status.is_server_error() {
+        waiting::end_cookie(&mut response, Token::Pass, sale, asked.client.https);
+    }
+    Ok(response)
 }
 
 /// `GET /_stanchion/{sale}`: shows, and changes nothing.

@@ -156,6 +156,8 @@ fn view(refusal: &Refusal, place: &Place<'_>) -> PageView {
         Problem::ShopUnavailable => PageState::ShopUnavailable,
         Problem::SignInRequired => PageState::SignIn,
         Problem::SaleFull => PageState::Full,
+        // With the way to a new place at the end of the line.
+        Problem::Missed if place.sale.is_some() => PageState::Missed,
         _ => PageState::Problem,
     };
     let note = ProblemNote { problem: refusal.problem, detail: refusal.detail.clone() };
@@ -164,6 +166,7 @@ fn view(refusal: &Refusal, place: &Place<'_>) -> PageView {
     place.next.clone_into(&mut view.next);
     view.login_url = (state == PageState::SignIn).then(|| place.login_url.to_owned());
     view.retry_after_ms = refusal.retry_after_ms;
+    view.join_key = super::waiting::fresh_key();
     view.problem = Some(note);
     view
 }

@@ -84,7 +84,7 @@ pub(super) fn decide<'a>(
 /// what is never gated, and for a true preflight, which carries no cookie and does nothing.
 fn passes_ungated(asked: &Asked, sale: &SaleGate, now_ms: u64) -> bool {
     !sale.is_gating(now_ms)
-        || (sale.never_gates(asked.method(), &asked.path) && !asked.path.had_dots())
+        || (sale.never_gates(asked.method(), &asked.path) && !asked.path.is_ambiguous())
         || is_preflight(asked)
 }
 

@@ -101,11 +101,12 @@ pub(super) async fn take_place(
         let detail = "this sale gives one place to each account; sign in at the shop, then join";
         return Err(Refusal::new(Problem::SignInRequired, detail));
     }
-    let mut ticket = visitor.ticket.clone();
+    let (mut ticket, mut lapsed) = (visitor.ticket.clone(), None);
     if let Some(held) = &ticket
         && is_called(sale, held)
         && has_missed(sale, held).await
     {
+        lapsed = Some(held.cohort);
         ticket = None;
     }
     let request = JoinRequest {
@@ -113,6 +114,7 @@ pub(super) async fn take_place(
         account: visitor.account_id().cloned(),
         address: Some(AddressKey::of(asked.client.ip)),
         ticket,
+        lapsed,
     };
     sale.room.join(request).await
 }
@@ -225,6 +227,13 @@ pub(super) fn set_cookie(
     token: String,
 ) {
     if let Some(line) = cookies::set(kind, sale.id(), https, token) {
+        response.headers_mut().append(header::SET_COOKIE, line);
+    }
+}
+
+/// Ends one of our cookies.
+pub(super) fn end_cookie(response: &mut Response<Body>, kind: Token, sale: &SaleGate, https: bool) {
+    if let Some(line) = cookies::end(kind, sale.id(), https) {
         response.headers_mut().append(header::SET_COOKIE, line);
     }
 }

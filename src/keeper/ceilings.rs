@@ -6,7 +6,7 @@ use crate::domain::rate::Rate;
 use crate::store::redis::room::{Ceilings, RoomState};
 
 /// The least that the ceilings of entries and latecomers are ahead.
-pub(super) const LEAD_MIN: u64 = 1_000;
+const LEAD_MIN: u64 = 1_000;
 /// The least that the cursor's ceiling is ahead.
 const CURSOR_LEAD_MIN: u64 = 10;
 /// How long the lead lasts at the speed last seen, in milliseconds.
@@ -15,7 +15,7 @@ const LEAD_MS: u64 = 4_000;
 const NAMES: [&str; 3] = ["entries", "late", "cursor"];
 
 /// The lead of the cursor at its usual speed: the set rate.
-pub(super) fn cursor_lead_min(rate: Rate) -> u64 {
+fn cursor_lead_min(rate: Rate) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -39,7 +39,8 @@ impl Lead {
         self.seen = counter;
         let ahead = moved.saturating_mul(LEAD_MS) / took_ms.max(1);
         // Who reached the ceiling would have moved further.
-        let doubled = if counter >= ceiling { self.lead.saturating_mul(2) } else { 0 };
+        let stopped = moved > 0 && counter >= ceiling;
+        let doubled = if stopped { self.lead.saturating_mul(2) } else { 0 };
         self.lead = least.max(ahead).max(doubled);
         let left = ceiling.saturating_sub(counter);
         (left < self.lead.div_ceil(2)).then(|| counter.saturating_add(self.lead))

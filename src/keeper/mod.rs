@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::RoomClock;
 use crate::domain::id::SaleId;
 use crate::domain::sale::Control;
 use crate::store::postgres::{DatabaseError, Ledger};
@@ -62,6 +63,8 @@ pub struct Keeper {
     pub ledger: Ledger,
     /// Seals the seed.
     pub seal_key: [u8; 32],
+    /// Told of Redis' time at each look.
+    pub clock: RoomClock,
 }
 
 impl Keeper {
@@ -90,7 +93,9 @@ impl Keeper {
     }
 
     async fn look_after(&self, leads: &mut Leads, look: u32) -> Result<(), KeeperError> {
+        let asked_ms = self.clock.local_ms();
         let (now_ms, state) = self.room.look().await?;
+        self.clock.heard(now_ms, asked_ms);
         let Some(state) = state else {
             return self.restore().await;
         };

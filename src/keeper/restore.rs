@@ -1,9 +1,8 @@
 //! Restoring: Redis does not have the room, because it is new there, or was emptied, restarted
 //! or failed over.
 
-use super::ceilings::{self, LEAD_MIN};
 use super::{Keeper, KeeperError};
-use crate::store::redis::room::{Ceilings, Loading};
+use crate::store::redis::room::Loading;
 
 impl Keeper {
     /// Loads control, draw, opening and counters from Postgres. Counters resume at their
@@ -13,18 +12,17 @@ impl Keeper {
         let run = control.run;
         let seed = self.seed(run).await?;
         let opening = self.ledger.database().opening(&self.sale, run).await?;
-        let counters = self.kept_ceilings(run).await?;
-        let raised = Ceilings {
-            entries: counters.entries.saturating_add(LEAD_MIN),
-            late: counters.late.saturating_add(LEAD_MIN),
-            cursor: counters.cursor.saturating_add(ceilings::cursor_lead_min(control.rate)),
-        };
-        self.keep_ceilings(run, raised).await?;
+        let mut counters = self.kept_ceilings(run).await?;
+        if opening.is_none() {
+            // Nobody can have been called before there was an order.
+            counters.cursor = 0;
+        }
         let loading = Loading {
             commitment: self.commitment(run, &seed),
             opening: opening.map(|record| self.opening(record, seed)),
             counters,
-            ceilings: raised,
+            // Nothing is handed out until the next look has raised them, in Postgres first.
+            ceilings: counters,
             control,
         };
         if self.room.load(&loading).await? {

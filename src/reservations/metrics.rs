@@ -18,7 +18,7 @@ pub struct ReservationMetrics {
     pub gate_too_high: Counter,
     /// Comparisons that found units missing at a gate, with no take under way to explain it.
     pub gate_too_low: Counter,
-    /// What the last audit found; anything but 0 is an alarm.
+    /// What the last audit found, -1 if it could not be read; anything but 0 is an alarm.
     pub audit_findings: Gauge,
     /// Holds that sweeps have expired.
     pub swept_holds: Counter,

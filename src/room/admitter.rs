@@ -10,9 +10,6 @@ use crate::domain::sale::Phase;
 use crate::store::redis::RedisFailure;
 use crate::store::redis::room::Advance;
 
-/// A look that took longer says nothing about the clock, in milliseconds.
-const ROUND_TRIP_MS_MAX: u64 = 250;
-
 impl Room {
     /// Looks and calls on the tick's grid, for ever.
     pub(super) async fn pace(&self) {
@@ -68,11 +65,7 @@ impl Room {
     async fn look(&self) -> Result<(), RedisFailure> {
         let asked_ms = self.clock.local_ms();
         let (now_ms, state) = self.store.look().await?;
-        let took_ms = self.clock.local_ms().saturating_sub(asked_ms);
-        let is_first = self.snapshot.load().seen_ms() == 0;
-        if took_ms <= ROUND_TRIP_MS_MAX || is_first {
-            self.clock.observe(now_ms, asked_ms.saturating_add(took_ms / 2));
-        }
+        self.clock.heard(now_ms, asked_ms);
         let next = self.snapshot.load().next(now_ms, state);
         self.snapshot.store(next.into());
         Ok(())

@@ -13,7 +13,7 @@ use crate::domain::id::AccountId;
 use crate::domain::limits::AddressKey;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::rfc3339;
-use crate::domain::ticket::Ticket;
+use crate::domain::ticket::{Cohort, Ticket};
 use crate::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
 
 /// How long a join waits for the core to raise a ceiling.
@@ -31,6 +31,8 @@ pub struct JoinRequest {
     pub address: Option<AddressKey>,
     /// The ticket brought along, already verified.
     pub ticket: Option<Ticket>,
+    /// A number of the visitor's that was called and missed; a new one takes its place.
+    pub lapsed: Option<Cohort>,
 }
 
 /// A place in the room.
@@ -98,6 +100,7 @@ impl Room {
                 .filter(|ticket| ticket.run == run)
                 .map(|ticket| (ticket.cohort, ticket.account)),
             account: request.account,
+            lapsed: request.lapsed,
         }
     }
 

@@ -112,6 +112,7 @@ impl RoomGround {
             room: self.store(),
             ledger: self.ledger.clone(),
             seal_key: *self.keys.seal_key(),
+            clock: RoomClock::new(Arc::new(SystemClock)),
         }
     }
 
@@ -160,7 +161,13 @@ pub(crate) async fn until_open(room: &Room) {
 /// An anonymous join.
 pub(crate) fn anonymous(key: &str) -> JoinRequest {
     let address = AddressKey::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
-    JoinRequest { key: key.into(), account: None, address: Some(address), ticket: None }
+    JoinRequest {
+        key: key.into(),
+        account: None,
+        address: Some(address),
+        ticket: None,
+        lapsed: None,
+    }
 }
 
 /// `count` joins at once, in the order of their keys.

@@ -154,3 +154,58 @@ async fn an_accounts_ticket_registers_it_again_after_a_loss_and_the_lower_number
     let phone = room.join(signed_in("phone", "ann")).await.unwrap();
     assert_eq!(phone.ticket.cohort, Cohort::Entry(0));
 }
+
+#[tokio::test]
+async fn one_place_is_one_buyer_however_many_accounts_sign_in_on_it() {
+    let ground = RoomGround::new("shared", 1_500, 50.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    let plain = room.join(anonymous("one")).await.unwrap().ticket;
+    let signed = |account| {
+        room.join(JoinRequest { ticket: Some(plain.clone()), ..signed_in("one", account) })
+    };
+    let ann = signed("ann").await.unwrap().ticket;
+    let bob = signed("bob").await.unwrap().ticket;
+    assert_eq!((ann.cohort, bob.cohort), (plain.cohort, plain.cohort));
+    until_open(&room).await;
+
+    admitted_at(&room, &ann).await;
+
+    for other in [&bob, &plain] {
+        assert_eq!(room.claim(other).await.unwrap_err().problem, Problem::Missed);
+    }
+    admitted_at(&room, &ann).await;
+}
+
+#[tokio::test]
+async fn who_missed_gets_a_new_number_and_not_the_old_one_again() {
+    let ground = RoomGround::new("again", 60_000, 50.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    for request in [signed_in("laptop", "ann"), anonymous("phone")] {
+        let first = room.join(request.clone()).await.unwrap().ticket;
+
+        let lapsed = Some(first.cohort);
+        let again = room.join(JoinRequest { lapsed, ..request.clone() }).await.unwrap();
+
+        assert!(!again.known && again.ticket.cohort > first.cohort, "{:?}", again.ticket);
+        assert_eq!(room.join(request).await.unwrap().ticket.cohort, again.ticket.cohort);
+    }
+}
+
+#[tokio::test]
+async fn a_redis_lost_in_the_lobby_calls_nobody_and_fills_no_place() {
+    let redis = PrivateRedis::start().unwrap();
+    let mut ground = RoomGround::on(Some(redis.url()), "lobbyloss", 60_000, 200.0).await;
+    ground.max_places = 3;
+    ground.keep().await;
+    let room = ground.room().await;
+    room.join(anonymous("before")).await.unwrap();
+
+    redis.restart().unwrap();
+    until("the room is back", || room.snapshot().line >= 1_000).await;
+
+    assert_eq!(room.snapshot().cursor, 0);
+    let after = room.join(anonymous("after")).await.unwrap();
+    assert!(after.ticket.cohort >= Cohort::Entry(1_000));
+}

@@ -20,6 +20,7 @@ async fn the_cursor_moves_once_a_tick_only_from_where_it_is_and_never_past_the_l
         account: None,
         address: None,
         ticket: None,
+        lapsed: None,
     };
     let steps: Vec<_> = (0..40).map(step).collect();
     store.join(&steps, 0, 0).await.unwrap().unwrap();

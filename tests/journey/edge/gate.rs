@@ -121,6 +121,8 @@ fn ed_48_what_is_never_gated_passes_by_its_method_only() {
     assert_eq!(status(&ask(&edge.url(), "PUT /checkout/notify?put", &body)), 429);
     assert_eq!(status(&ask(&edge.url(), "GET /checkout/x?POST /checkout/notify", &[])), 400);
     assert_eq!(edge.shop.heads("?put"), [""; 0]);
+    assert_eq!(status(&ask(&edge.url(), "POST /checkout%3f/notify", &body)), 429);
+    assert_eq!(status(&ask(&edge.url(), "POST /checkout;a/notify", &body)), 429);
 }
 
 #[test]
@@ -137,4 +139,22 @@ fn ed_52_another_host_is_nobody_here_and_is_not_echoed() {
     }
     let health = "GET /_stanchion/health HTTP/1.0\r\n\r\n";
     assert_eq!(status(&send(&edge.url(), health)), 200);
+}
+
+#[test]
+fn a_page_of_another_site_can_neither_join_nor_claim_for_its_visitor() {
+    let edge = shared();
+    let join = format!("POST /_stanchion/{}/join", edge.plan.id);
+    let with = |headers: &[&str]| {
+        let mut all = vec!["Content-Type: application/json", "Content-Length: 0"];
+        all.extend_from_slice(headers);
+        status(&ask(&edge.url(), &join, &all))
+    };
+
+    assert_eq!(with(&["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"]), 403);
+    assert_eq!(with(&["Origin: https://evil.test"]), 403);
+    // No core is behind this edge, so what is let in is told to come back.
+    assert_eq!(with(&["Sec-Fetch-Site: same-origin", "Origin: http://localhost"]), 503);
+    assert_eq!(with(&["Origin: http://localhost:8080"]), 503);
+    assert_eq!(with(&[]), 503);
 }

@@ -48,11 +48,18 @@ local function read_record()
     number = fields[4], booked = fields[5], slot = fields[6] }
 end
 
+-- One place, one buyer: a ticket tied to another account later is not another place.
+local buyer_field = ARGV[2] .. ':buyer'
+local bought_by = redis.call('HGET', claims, buyer_field)
+if bought_by and bought_by ~= buyer then
+  return answer('void')
+end
+
 local function write_record(record)
   local function field(value)
     return value and text(value) or '-'
   end
-  redis.call('HSET', claims, ARGV[2], table.concat({ text(record.epoch), text(record.windows),
+  redis.call('HSET', claims, buyer_field, buyer, ARGV[2], table.concat({ text(record.epoch), text(record.windows),
     text(record.since), field(record.number), field(record.booked), field(record.slot) }, ' '))
 end
 

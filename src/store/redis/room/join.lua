@@ -1,7 +1,9 @@
 -- Joins of one node, up to 512 in one step, all at one instant.
 -- KEYS control room joins accounts addresses
 -- ARGV places_per_ip max_places, then per join: key account address number owner
---   (number and owner: what a valid ticket of the asker says; "" = none)
+--   lapsed
+--   (number and owner: what a valid ticket of the asker says; lapsed: a number of the asker's that
+--   was called and missed, and leads to a new one; "" = none)
 -- Answers {now, run, then per join: number or refusal, 1 if known before, account of the place}
 local control_key, room_key, joins, accounts, addresses = unpack(KEYS)
 if not is_loaded(room_key) then
@@ -9,7 +11,7 @@ if not is_loaded(room_key) then
 end
 local control = redis.call('HMGET', control_key, 'run', 'lobby_opens_ms', 'opens_ms', 'closes_ms')
 local room = redis.call('HMGET', room_key, 'frozen', 'entries', 'late',
-  'entries_ceiling', 'late_ceiling')
+  'entries_ceiling', 'late_ceiling', 'places')
 local frozen = room[1]
 if not frozen and now >= tonumber(control[3]) then
   frozen = text(now)
@@ -23,7 +25,8 @@ if frozen then
   kind, counter = 'l', 'late'
   upcoming, ceiling = tonumber(room[3]), tonumber(room[5])
 end
-local places = tonumber(room[2]) + tonumber(room[3])
+-- Counted apart from the numbers, which leave holes after a restore.
+local places = tonumber(room[6] or 0)
 local places_per_ip, max_places = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local function refusal(account, address)
@@ -46,7 +49,7 @@ local function new_number(account, address)
   upcoming = upcoming + 1
   places = places + 1
   -- The counter goes first: a step cut short must not give a number twice.
-  redis.call('HSET', room_key, counter, text(upcoming))
+  redis.call('HSET', room_key, counter, text(upcoming), 'places', text(places))
   if account == '' and address ~= '' then
     redis.call('HINCRBY', addresses, address, 1)
   end
@@ -61,8 +64,11 @@ local function is_lower(a, b)
 end
 
 -- What is known of the asker: number, and the account it is tied to ("" = none).
-local function known_place(key, account, number, owner)
+local function known_place(key, account, number, owner, lapsed)
   local tied = account ~= '' and redis.call('HGET', accounts, account)
+  if tied == lapsed then
+    tied = false
+  end
   if number ~= '' and owner == account and account ~= '' then
     -- A ticket of this very account outlives a store loss; the lower number wins.
     if not tied or is_lower(number, tied) then
@@ -79,6 +85,9 @@ local function known_place(key, account, number, owner)
       return nil
     end
     joined, joiner = string.match(record, '^(%S+) (.*)$')
+    if joined == lapsed then
+      return nil
+    end
   end
   if account == '' or joiner == account then
     return joined, joiner
@@ -91,9 +100,9 @@ local function known_place(key, account, number, owner)
 end
 
 local answers = { text(now), control[1] }
-for i = 3, #ARGV, 5 do
-  local key, account, address, ticket, owner = unpack(ARGV, i, i + 4)
-  local number, tied = known_place(key, account, ticket, owner)
+for i = 3, #ARGV, 6 do
+  local key, account, address, ticket, owner, lapsed = unpack(ARGV, i, i + 5)
+  local number, tied = known_place(key, account, ticket, owner, lapsed)
   local known, refused = number and 1 or 0, nil
   if not number then
     refused = refusal(account, address)

@@ -25,6 +25,8 @@ pub struct JoinStep {
     pub address: Option<String>,
     /// What the asker's valid ticket says: the number, and the account it is tied to.
     pub ticket: Option<(Cohort, Option<AccountId>)>,
+    /// A number of the asker's that was missed: it is not found again.
+    pub lapsed: Option<Cohort>,
 }
 
 /// A place, new or known.
@@ -86,6 +88,7 @@ impl RoomStore {
             call.arg(&step.key).arg(step.account.as_ref().map_or("", AccountId::as_str));
             call.arg(step.address.as_deref().unwrap_or_default()).arg(number);
             call.arg(owner.map_or("", AccountId::as_str));
+            call.arg(step.lapsed.map(|lapsed| lapsed.to_string()).unwrap_or_default());
         }
         let raw: Vec<String> = self.store.run(&call).await?;
         parse(&raw, steps.len())
