@@ -249,8 +249,10 @@ fn ed_85_a_soft_stop_closes_idle_doors_and_lets_a_download_end() {
         drop(stream.read_to_end(&mut rest));
     }
     assert!(since.elapsed().as_secs() < 5, "idle connections stayed open");
-    let refused = std::net::TcpStream::connect(gateway.trim_start_matches("http://"));
-    assert!(refused.is_err(), "new connections are still taken");
+    // The doors close on a thread of their own, at about the same moment.
+    while std::net::TcpStream::connect(gateway.trim_start_matches("http://")).is_ok() {
+        assert!(since.elapsed().as_secs() < 5, "new connections are still taken");
+    }
 
     edge.shop.release();
     let mut piece = vec![0; 64 * 1024];
