@@ -16,6 +16,7 @@ mod restock;
 mod shelf;
 mod state;
 mod sweep;
+mod unmarked;
 
 pub use metrics::ReservationMetrics;
 pub use reconcile::{Action, Reconciled};

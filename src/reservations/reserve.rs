@@ -101,6 +101,9 @@ impl Reservations {
             Way::Bypass => {
                 self.metrics.gate_bypasses.inc();
                 let outcome = self.at_the_ledger(&order, id, None, &self.bypassing).await;
+                if let Ok(Reserved::New(made)) = &outcome {
+                    self.unmarked.note([(order.clone(), made.id)]);
+                }
                 self.strays(&order);
                 outcome
             }

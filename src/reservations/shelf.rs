@@ -57,6 +57,7 @@ impl Reservations {
             if let Err(error) = self.refresh_shelves().await {
                 tracing::warn!(%error, "the stock could not be read");
             }
+            self.mark_unmarked().await;
             for (sale, sku) in self.take_strayed() {
                 self.follow(&sale, &sku).await;
             }

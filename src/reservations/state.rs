@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::loading::Loads;
 use super::metrics::ReservationMetrics;
 use super::shelf::Shelves;
+use super::unmarked::Unmarked;
 use crate::clock::Clock;
 use crate::config::settings::{LatePayment, Sale};
 use crate::domain::admission::Admission;
@@ -58,6 +59,7 @@ pub struct Reservations {
     controls: ArcSwap<HashMap<SaleId, Control>>,
     /// SKUs whose ledger moved without their gate; it follows as soon as Redis answers.
     strayed: Mutex<HashSet<(SaleId, Sku)>>,
+    pub(super) unmarked: Unmarked,
     loads_wanted: Vec<SkuLoad>,
 }
 
@@ -83,6 +85,7 @@ impl Reservations {
             bypassing: Arc::new(Semaphore::new(BYPASS_MAX)),
             controls: ArcSwap::default(),
             strayed: Mutex::default(),
+            unmarked: Unmarked::default(),
             loads_wanted: sales.iter().flat_map(loads).collect(),
         }
     }

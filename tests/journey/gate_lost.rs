@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use ::redis::cmd;
 use futures_util::future::join_all;
@@ -9,6 +10,7 @@ use stanchion::domain::refusal::Problem;
 use stanchion::lab::stores::PrivateRedis;
 use stanchion::reservations::Reserved;
 use stanchion::store::postgres::Which;
+use tokio_util::sync::CancellationToken;
 
 use crate::fixture::Ground;
 use crate::fixture::core::{Core, Plan, grants, problem, replayed};
@@ -147,6 +149,33 @@ async fn rs_61_a_redis_that_dies_in_mid_sale_stops_nothing_and_oversells_nothing
     assert_eq!(house.stock().await.available, 0);
     house.sound().await;
     assert_eq!(house.count().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_made_while_the_gate_refused_to_write_replays_after_the_sell_out() {
+    let redis = PrivateRedis::start().unwrap();
+    let house = Core::on(Ground::new("readonly"), &redis.url(), &Plan::of("readonly", 3)).await;
+    house.held("ann", "k0", 1).await;
+    // A replica keeps its data and takes no writes.
+    let replica = cmd("REPLICAOF").arg("127.0.0.1").arg(1).clone();
+    house.redis.command::<()>(&replica).await.unwrap();
+    let made = house.held("ann", "k1", 1).await;
+    house.redis.command::<()>(cmd("REPLICAOF").arg("NO").arg("ONE")).await.unwrap();
+    let stop = CancellationToken::new();
+    let watching = tokio::spawn(Arc::clone(&house.orders).watch_shelves(stop.clone()));
+    let since = Instant::now();
+    while house.count().await != Some(1) {
+        assert!(since.elapsed() < Duration::from_secs(10), "the gate did not follow");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+
+    house.held("bob", "k2", 1).await;
+
+    assert_eq!(problem(house.reserve("cat", "k3", 1).await), Problem::SoldOut);
+    assert_eq!(replayed(house.reserve("ann", "k1", 1).await).id, made.id);
+    stop.cancel();
+    watching.await.unwrap();
+    house.sound().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
