@@ -19,8 +19,10 @@ impl Keeper {
     }
 
     async fn tell(&self) -> Result<(), KeeperError> {
+        let since = self.clock.local_ms();
         let read = tokio::time::timeout(READ_MAX, self.ledger.figures(&self.sale));
         let figures = read.await.map_err(|_| KeeperError::Late)??;
-        Ok(self.room.write_figures(&figures).await?)
+        let age_ms = self.clock.local_ms().saturating_sub(since);
+        Ok(self.room.write_figures(&figures, age_ms).await?)
     }
 }

@@ -6,6 +6,8 @@ use crate::lab::crowd::{Observations, ShopperSeen, Sighting, SkuSample, StockSam
 
 /// How long "sold out" may outlive the truth.
 const GRACE_MS: u64 = 2_000;
+/// Between samples further apart a hold may have been made and lapsed, and nothing is proven.
+const GAP_MS_MAX: u64 = 1_000;
 
 /// honest-page: `ahead` never rose, and "sold out" was not said while units were free.
 pub(super) fn honest_page(seen: &Observations, _: &Evidence) -> Verdict {
@@ -50,19 +52,22 @@ fn was_false(at: &Sighting, samples: &[StockSample], sku: &str) -> bool {
     let last = samples.partition_point(|sample| sample.sent_ms < at.received_ms);
     let Some(stretch) = first.and_then(|first| samples.get(first..=last)) else { return false };
     stretch.windows(2).all(|pair| match (of(&pair[0], sku), of(&pair[1], sku)) {
-        (Some(before), Some(after)) => free_between(before, after),
+        (Some(before), Some(after)) => {
+            let gap_ms = pair[1].received_ms.saturating_sub(pair[0].sent_ms);
+            before.version == after.version && before.available > 0
+                || gap_ms <= GAP_MS_MAX && free_between(before, after)
+        }
         _ => false,
     })
 }
 
-/// Whether there cannot have been a moment without a unit between two samples: the row stood
-/// still, or fewer units were held before than are free afterwards, so that even if all holds had
-/// lapsed in between, some of these were never taken.
+/// Whether there cannot have been a moment without a unit between two samples though the row moved:
+/// fewer units were held before than are free afterwards, so that even if all holds had lapsed in
+/// between, some of these were never taken.
 fn free_between(before: &SkuSample, after: &SkuSample) -> bool {
     let free = before.available > 0 && after.available > 0;
-    let still = before.version == after.version;
     let held = i64::try_from(before.held).unwrap_or(i64::MAX);
-    free && (still || held < after.available && before.confirmed <= after.confirmed)
+    free && held < after.available && before.confirmed <= after.confirmed
 }
 
 fn of<'a>(sample: &'a StockSample, sku: &str) -> Option<&'a SkuSample> {

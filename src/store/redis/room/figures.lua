@@ -1,7 +1,14 @@
--- What one healthy core says of the stock; the instant is Redis' own.
+-- What one healthy core says of the stock; the instant is Redis' own, less the time that the
+-- reading took.
 -- KEYS room figures
--- ARGV the SKUs as a JSON array
-local at = string.format('%.0f', math.floor(now))
+-- ARGV the SKUs as a JSON array, how long ago their reading began (ms)
+local at = math.floor(now - tonumber(ARGV[2]))
+local known = tonumber(redis.call('HGET', KEYS[1], 'figures_at') or 0)
+if known > at and known <= now then
+  -- Another core has read later.
+  return 0
+end
+at = string.format('%.0f', at)
 redis.call('HSET', KEYS[1], 'figures_at', at)
 redis.call('SET', KEYS[2], '{"at_ms":' .. at .. ',"skus":' .. ARGV[1] .. '}')
 return 1
