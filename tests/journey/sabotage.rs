@@ -83,6 +83,25 @@ impl Scene {
         judge(seen, &collect(&sources).await)
     }
 
+    /// What `stanchion crowd` ends with at this sale.
+    async fn exit_code_of_a_small_crowd(&self) -> Option<i32> {
+        let (all, core) = (&self.installation, &self.installation.cores[0]);
+        let mut command = tokio::process::Command::new(executable());
+        command
+            .args(["crowd", &self.gateway(), "--sale", &self.sale, "--shoppers", "3"])
+            .args(["--core", &core.url("core").unwrap(), "--core-ops", &core.url("ops").unwrap()])
+            .args(["--shop", &self.shop])
+            .env("STANCHION_CORE_KEY", &all.secrets.core_key)
+            .env("STANCHION_OPS_KEY", &all.secrets.ops_key)
+            .env("DATABASE_URL", &all.database_url)
+            .env("REDIS_URL", &all.redis_url)
+            .kill_on_drop(true);
+        let ended = command.output().await.unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(said.contains("never-oversell") && said.contains("of 15 loaded"), "{said}");
+        ended.status.code()
+    }
+
     async fn sql(&self, statements: &str) {
         let url = &self.installation.database_url;
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
@@ -158,6 +177,7 @@ async fn an_honest_sale_keeps_every_promise_until_a_row_is_added_by_sql() {
         .await;
 
     broken(&scene.report(&seen).await, &["never-oversell", "no-unit-lost"]);
+    assert_eq!(scene.exit_code_of_a_small_crowd().await, Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
