@@ -19,5 +19,6 @@ pub mod lifecycle;
 pub mod ops;
 pub mod reservations;
 pub mod room;
+pub mod servers;
 pub mod store;
 pub mod telemetry;

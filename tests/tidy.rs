@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Who may use whom. Everybody may use `telemetry` and `lifecycle`, but for `domain`.
 #[rustfmt::skip]
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("domain", &[]),
     ("clock", &[]),
     ("config", &["domain"]),
@@ -20,9 +20,10 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("keeper", &["domain", "config", "clock", "store", "http", "room::keys"]),
     ("gateway", &["domain", "config", "clock", "room", "http"]),
     ("ops", &["domain", "config", "room", "keeper", "http"]),
+    ("servers", &[]),
     ("app", &["*"]),
     ("lab", &["*"]),
-    ("cli", &["app", "clock", "config", "domain", "lab", "ops", "room"]),
+    ("cli", &["app", "clock", "config", "domain", "http", "lab", "ops", "room", "servers"]),
 ];
 const SOURCES: [&str; 6] = ["src", "tests", "templates", "static", "scripts", "config"];
 const LINES_MAX: usize = 400;

@@ -11,10 +11,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::behaviour::Behaviour;
 use super::rig::{ConfigFile, Installation, Node, rfc3339};
-use super::stores::PrivateStores;
 use crate::clock::{Clock, SystemClock};
 use crate::config::span::Span;
 use crate::domain::rate::Rate;
+use crate::servers::PrivateStores;
 
 const SETTINGS: &str = include_str!("../../config/demo.toml");
 const SALE: &str = "demo";

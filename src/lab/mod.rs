@@ -9,4 +9,3 @@ mod demo;
 pub mod report;
 pub mod rig;
 pub mod shop;
-pub mod stores;

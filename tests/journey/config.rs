@@ -9,7 +9,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use futures_util::future::join_all;
 use serde_json::Value;
 use stanchion::lab::rig::{Client, ConfigFile, Installation, Layout, Node, SalePlan};
-use stanchion::lab::stores::PrivateStores;
+use stanchion::servers::PrivateStores;
 
 use crate::fixture::shopper::Shopper;
 use crate::fixture::{Ground, client, executable, now_ms};

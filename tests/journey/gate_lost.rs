@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ::redis::cmd;
 use futures_util::future::join_all;
 use stanchion::domain::refusal::Problem;
-use stanchion::lab::stores::PrivateRedis;
 use stanchion::reservations::Reserved;
+use stanchion::servers::PrivateRedis;
 use stanchion::store::postgres::Which;
 use tokio_util::sync::CancellationToken;
 

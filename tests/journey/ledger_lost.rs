@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::reservation::Status;
-use stanchion::lab::stores::PrivatePostgres;
 use stanchion::reservations::Reserved;
+use stanchion::servers::PrivatePostgres;
 use stanchion::store::postgres::{Database, Options, Which};
 
 use crate::fixture::Ground;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use stanchion::lab::rig::{Answer, Client, ConfigFile, Installation, Layout, SalePlan};
-use stanchion::lab::stores::PrivateStores;
+use stanchion::servers::PrivateStores;
 
 use crate::fixture::shopper::{Shopper, text};
 use crate::fixture::{Ground, client, executable, now_ms};

@@ -6,8 +6,8 @@ use futures_util::future::join_all as all;
 use stanchion::domain::id::AccountId;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::ticket::Cohort;
-use stanchion::lab::stores::PrivateRedis;
 use stanchion::room::JoinRequest;
+use stanchion::servers::PrivateRedis;
 
 use crate::room_ground::{RoomGround, admitted_at, anonymous, join_all, until, until_open};
 

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn stores_go_when_their_owner_is_killed() {
         let mut owner = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "lab::stores::pair::tests::holder", "--nocapture"])
+            .args(["--exact", "servers::pair::tests::holder", "--nocapture"])
             .env(HOLDER, "1")
             .stderr(Stdio::piped())
             .stdout(Stdio::null())

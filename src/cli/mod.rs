@@ -1,19 +1,20 @@
 //! The command line: what was asked for, run, and the exit code it deserves.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+mod check;
+mod draw;
+mod keys;
+mod serve;
+
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-use crate::app::Role;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Refused;
 use crate::config::load::{self, Loaded};
 use crate::config::secret::MissingSecret;
-use crate::domain::draw::Proof;
-use crate::room::keys::Keys;
 
 /// A file was read and refused; EX_CONFIG of sysexits.
 const REFUSED: u8 = 78;
@@ -41,10 +42,10 @@ enum Command {
     #[command(
         after_help = "Example:\n  stanchion serve -c config/stanchion.toml\n  stanchion serve -c config/stanchion.toml --role gateway"
     )]
-    Serve(Serve),
+    Serve(serve::Serve),
     /// Say everything that is wrong with a settings file, by line, with what to do about it.
     #[command(after_help = "Example:\n  stanchion check config/stanchion.toml")]
-    Check(Named),
+    Check(check::Check),
     /// Ask a running node whether it is ready; for containers without curl.
     #[command(after_help = "Example:\n  stanchion healthcheck http://127.0.0.1:9090/readyz")]
     Healthcheck {
@@ -54,67 +55,23 @@ enum Command {
     },
     /// The keys that tickets and admissions are signed with.
     #[command(subcommand)]
-    Keys(KeysCommand),
+    Keys(keys::Command),
     /// The draw of a sale.
     #[command(subcommand)]
-    Draw(DrawCommand),
+    Draw(draw::Command),
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(crate::lab::cli::Command),
 }
 
-#[derive(Args)]
-struct Serve {
-    /// The settings file; else ./config/stanchion.toml, then /etc/stanchion/stanchion.toml.
-    #[arg(short, long, value_name = "FILE", env = "STANCHION_CONFIG")]
-    config: Option<PathBuf>,
-    /// What this process is: the public edge, the owner of stock, or both in one.
-    #[arg(long, value_enum, default_value_t = Role::All)]
-    role: Role,
-}
-
-#[derive(Args)]
-struct Named {
-    /// The settings file; else ./config/stanchion.toml, then /etc/stanchion/stanchion.toml.
-    #[arg(value_name = "FILE", env = "STANCHION_CONFIG")]
-    file: Option<PathBuf>,
-}
-
-#[derive(Subcommand)]
-enum KeysCommand {
-    /// Make a folder of fresh keys; copy it to every node. Refuses a folder that has keys.
-    #[command(after_help = "Example:\n  stanchion keys new --dir keys")]
-    New {
-        /// Where to put them: the `keys.dir` of the settings.
-        #[arg(long, value_name = "DIR", default_value = "keys")]
-        dir: PathBuf,
-    },
-}
-
-#[derive(Subcommand)]
-enum DrawCommand {
-    /// Recompute a draw from its published proof; names the step that fails, if one does.
-    #[command(
-        after_help = "Example:\n  curl -s https://shop.example/_stanchion/spring-drop/draw > proof.json\n  stanchion draw verify proof.json --entry 17"
-    )]
-    Verify {
-        /// The proof, as served at /_stanchion/SALE/draw.
-        #[arg(value_name = "PROOF")]
-        proof: PathBuf,
-        /// Say the position of this entry too.
-        #[arg(long, value_name = "ENTRY")]
-        entry: Option<u64>,
-    },
-}
-
 /// Runs the process' own command line.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Serve(serve) => self::serve(&serve),
-        Command::Check(named) => check(named.file.as_deref()),
+        Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Healthcheck { url } => healthcheck(&url),
-        Command::Keys(KeysCommand::New { dir }) => new_keys(&dir),
-        Command::Draw(DrawCommand::Verify { proof, entry }) => verify(&proof, entry),
+        Command::Keys(command) => keys::run(command),
+        Command::Draw(command) => draw::run(command),
         #[cfg(feature = "lab")]
         Command::Lab(command) => {
             crate::telemetry::start_logs(crate::config::settings::LogFormat::Text);
@@ -134,58 +91,10 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
-    let loaded = read(serve.config.as_deref())?;
-    crate::telemetry::start_logs(loaded.settings.log.format);
-    for warning in &loaded.warnings {
-        tracing::warn!(file = %loaded.file.display(), "{warning}");
-    }
-    runtime()?.block_on(crate::app::serve(loaded, serve.role))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn check(file: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let loaded = read(file)?;
-    let mut said = String::new();
-    for warning in &loaded.warnings {
-        writeln!(said, "{}:{warning} (warning)", loaded.file.display())?;
-    }
-    let sales = loaded.settings.sales.iter().map(|sale| {
-        let units: u64 = sale.skus.iter().map(|sku| sku.units).sum();
-        format!("  {}: opens {}, {} units at {}", sale.id, sale.opens, units, sale.rate)
-    });
-    writeln!(said, "{}: good", loaded.file.display())?;
-    say(&sales.fold(said, |said, sale| said + &sale + "\n"));
-    Ok(ExitCode::SUCCESS)
-}
-
 fn healthcheck(url: &http::Uri) -> anyhow::Result<ExitCode> {
     let answer = runtime()?.block_on(crate::ops::ask(url))?;
     say(&answer.text);
     Ok(if answer.good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn new_keys(dir: &Path) -> anyhow::Result<ExitCode> {
-    Keys::generate(dir).context("making keys")?;
-    say(&format!("keys made in {}; the same folder belongs on every node\n", dir.display()));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn verify(file: &Path, entry: Option<u64>) -> anyhow::Result<ExitCode> {
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-    let proof: Proof = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a draw's proof", file.display()))?;
-    let draw = proof.verify()?;
-    let n = draw.n();
-    say(&format!("the draw of {} follows from the seed committed to; n = {n}\n", proof.sale));
-    if let Some(entry) = entry {
-        let position = draw
-            .position(entry)
-            .with_context(|| format!("entry {entry} took no part; entries are 0 to n - 1"))?;
-        say(&format!("entry {entry} has position {position}\n"));
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The settings that were named, or found, read and checked.
