@@ -15,33 +15,119 @@ pub const LEEWAY_MS: u64 = 2_000;
 /// its way while it was valid.
 pub const CORE_GRACE_MS: u64 = 60_000;
 
+/// Where the right comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The visitor's turn came.
+    Line {
+        /// Position in line.
+        position: u64,
+        /// The meter's slot, Unix milliseconds.
+        slot_ms: u64,
+    },
+    /// A staff pass was redeemed: outside the meter.
+    Pass,
+    /// Everybody was let past the line: outside the meter.
+    Bypass,
+}
+
 /// What an admission says. Holding one is the permission: only token verification makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Claims", into = "Claims")]
 pub struct Admission {
-    iss: String,
     /// The sale it is for.
-    #[serde(rename = "aud")]
     pub sale: SaleId,
-    /// The ticket's `sub`.
+    /// The ticket's `sub`; of a staff pass or bypass, one of its own.
     pub sub: String,
     /// A stop raises the sale's epoch and so voids it.
     pub epoch: u64,
     /// The account that joined, if any.
-    #[serde(rename = "acct", skip_serializing_if = "Option::is_none", default)]
     pub account: Option<AccountId>,
-    /// Position in line.
-    #[serde(rename = "pos")]
-    pub position: u64,
-    /// The meter's slot, Unix milliseconds.
-    #[serde(rename = "slot")]
-    pub slot_ms: u64,
+    /// The line, or a way past it.
+    pub origin: Origin,
     /// The same for every claim of one visitor in one epoch.
     pub jti: String,
-    /// Unix seconds.
+    /// Unix seconds; of the line, its slot.
     pub iat: u64,
     /// Unix seconds.
     pub exp: u64,
+}
+
+/// An admission as its token says it: `pos` and `slot`, or `via`, never both.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claims {
+    iss: String,
+    aud: SaleId,
+    sub: String,
+    epoch: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    acct: Option<AccountId>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pos: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    slot: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    via: Option<Via>,
+    jti: String,
+    iat: u64,
+    exp: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Via {
+    Pass,
+    Bypass,
+}
+
+impl From<Admission> for Claims {
+    fn from(admission: Admission) -> Self {
+        let (pos, slot, via) = match admission.origin {
+            Origin::Line { position, slot_ms } => (Some(position), Some(slot_ms), None),
+            Origin::Pass => (None, None, Some(Via::Pass)),
+            Origin::Bypass => (None, None, Some(Via::Bypass)),
+        };
+        Self {
+            iss: ISSUER.to_owned(),
+            aud: admission.sale,
+            sub: admission.sub,
+            epoch: admission.epoch,
+            acct: admission.account,
+            pos,
+            slot,
+            via,
+            jti: admission.jti,
+            iat: admission.iat,
+            exp: admission.exp,
+        }
+    }
+}
+
+impl TryFrom<Claims> for Admission {
+    type Error = &'static str;
+
+    fn try_from(claims: Claims) -> Result<Self, Self::Error> {
+        if claims.iss != ISSUER {
+            return Err("iss is not ours");
+        }
+        let origin = match (claims.pos, claims.slot, claims.via) {
+            (Some(position), Some(slot_ms), None) => Origin::Line { position, slot_ms },
+            (None, None, Some(Via::Pass)) => Origin::Pass,
+            (None, None, Some(Via::Bypass)) => Origin::Bypass,
+            _ => return Err("either pos and slot, or via"),
+        };
+        Ok(Self {
+            sale: claims.aud,
+            sub: claims.sub,
+            epoch: claims.epoch,
+            account: claims.acct,
+            origin,
+            jti: claims.jti,
+            iat: claims.iat,
+            exp: claims.exp,
+        })
+    }
 }
 
 impl Admission {
@@ -55,17 +141,36 @@ impl Admission {
         jti: String,
     ) -> Self {
         Self {
-            iss: ISSUER.to_owned(),
             sale: ticket.sale.clone(),
             sub: ticket.sub.clone(),
             epoch,
             account: ticket.account.clone(),
-            position,
-            slot_ms,
+            origin: Origin::Line { position, slot_ms },
             jti,
             iat: slot_ms / 1000,
             exp: slot_ms.saturating_add(ttl_ms) / 1000,
         }
+    }
+
+    /// Position in line, if it comes from the line.
+    pub fn position(&self) -> Option<u64> {
+        match self.origin {
+            Origin::Line { position, .. } => Some(position),
+            Origin::Pass | Origin::Bypass => None,
+        }
+    }
+
+    /// The meter's slot in Unix milliseconds, if it comes from the line.
+    pub fn slot_ms(&self) -> Option<u64> {
+        match self.origin {
+            Origin::Line { slot_ms, .. } => Some(slot_ms),
+            Origin::Pass | Origin::Bypass => None,
+        }
+    }
+
+    /// When it began to count, Unix milliseconds: the slot; outside the meter, to the second.
+    pub fn since_ms(&self) -> u64 {
+        self.slot_ms().unwrap_or(self.iat.saturating_mul(1000))
     }
 
     /// Whether it counts for this sale, epoch and instant. Signature, `alg`, `typ` and `kid` come
@@ -73,8 +178,7 @@ impl Admission {
     pub fn holds(&self, sale: &SaleId, epoch: u64, now_ms: u64, grace_ms: u64) -> bool {
         let issued_ms = self.iat.saturating_mul(1000);
         let ends_ms = self.exp.saturating_mul(1000);
-        self.iss == ISSUER
-            && self.sale == *sale
+        self.sale == *sale
             && self.epoch == epoch
             && issued_ms <= now_ms.saturating_add(LEEWAY_MS)
             && now_ms < ends_ms.saturating_add(grace_ms)
@@ -125,5 +229,34 @@ mod tests {
         let admission = admission();
         assert!(admission.holds(&sale("spring-drop"), 3, 759_999, CORE_GRACE_MS));
         assert!(!admission.holds(&sale("spring-drop"), 3, 760_000, CORE_GRACE_MS));
+    }
+
+    #[test]
+    fn an_admission_says_position_and_slot_or_via_and_never_both() {
+        let written = serde_json::to_value(admission()).unwrap();
+        assert_eq!(written["pos"], 7);
+        assert_eq!(written["slot"], 100_000);
+        assert!(written.get("via").is_none());
+        let read = |claims: &serde_json::Value| serde_json::from_value::<Admission>(claims.clone());
+        assert_eq!(read(&written).unwrap(), admission());
+
+        let passed = Admission { origin: Origin::Pass, ..admission() };
+        let via = serde_json::to_value(&passed).unwrap();
+        assert_eq!(via["via"], "pass");
+        assert!(via.get("pos").is_none() && via.get("slot").is_none());
+        assert_eq!(read(&via).unwrap(), passed);
+        assert_eq!((passed.position(), passed.since_ms()), (None, 100_000));
+
+        let mut both = written.clone();
+        both["via"] = "bypass".into();
+        let mut neither = via.clone();
+        neither.as_object_mut().unwrap().remove("via");
+        let mut half = via;
+        half["pos"] = 1.into();
+        let mut foreign = written;
+        foreign["iss"] = "somebody".into();
+        for wrong in [both, neither, half, foreign] {
+            assert!(read(&wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -94,7 +94,9 @@ fn vouch(headers: &mut HeaderMap, pass: &Pass) {
     if let Some(account) = &admission.account {
         put(headers, STANCHION_ACCOUNT, AccountId::as_str(account));
     }
-    put(headers, STANCHION_POSITION, &admission.position.to_string());
+    if let Some(position) = admission.position() {
+        put(headers, STANCHION_POSITION, &position.to_string());
+    }
     put(headers, STANCHION_EXPIRES, &rfc3339(admission.exp.saturating_mul(1000)));
     put(headers, STANCHION_ADMISSION, &pass.token);
 }

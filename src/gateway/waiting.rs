@@ -201,7 +201,7 @@ pub(super) async fn claim(
 fn claim_answer<'a>(admission: &Admission, token: &'a str, go_on: String) -> ClaimAnswer<'a> {
     ClaimAnswer {
         admission: token,
-        slot_ms: admission.slot_ms,
+        slot_ms: admission.since_ms(),
         expires_at: rfc3339(admission.exp.saturating_mul(1000)),
         go_on,
     }

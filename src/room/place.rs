@@ -67,9 +67,9 @@ fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>
     };
     if let Some(admission) = admission {
         place.state = PlaceState::Admitted;
-        place.position = Some(admission.position);
+        place.position = admission.position();
         place.ahead = Some(0);
-        place.admitted_at = Some(rfc3339(admission.slot_ms));
+        place.admitted_at = Some(rfc3339(admission.since_ms()));
     }
     place
 }

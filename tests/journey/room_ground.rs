@@ -182,7 +182,7 @@ pub(crate) async fn admitted_at(room: &Room, ticket: &Ticket) -> u64 {
     loop {
         assert!(since.elapsed() < PATIENCE, "not admitted");
         let wait_ms = match room.claim(ticket).await {
-            Ok(Claimed::Admitted { admission, .. }) => return admission.slot_ms,
+            Ok(Claimed::Admitted { admission, .. }) => return admission.since_ms(),
             Ok(Claimed::Wait { retry_after_ms, .. }) => retry_after_ms.unwrap_or(50),
             Err(refusal) => refusal.retry_after_ms.unwrap_or(50).min(50),
         };

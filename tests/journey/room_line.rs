@@ -138,7 +138,7 @@ async fn wr_06_twenty_parallel_claims_of_one_ticket_spend_one_slot() {
     let mut seen = HashSet::new();
     for claim in claims {
         let Ok(Claimed::Admitted { admission, .. }) = claim else { panic!("{claim:?}") };
-        seen.insert((admission.slot_ms, admission.jti));
+        seen.insert((admission.slot_ms(), admission.jti));
     }
     assert_eq!(seen.len(), 1);
     until("the claim is counted", || room.snapshot().claimed == 1).await;

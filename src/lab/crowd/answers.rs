@@ -38,7 +38,8 @@ struct AdmissionClaims {
 }
 
 impl Claimed {
-    /// What the token itself says, not what is said beside it.
+    /// What the token itself says, not what is said beside it; nothing of an admission from
+    /// outside the meter (a staff pass, a bypass), which has no slot to judge.
     pub(super) fn seen(&self) -> Option<AdmissionSeen> {
         let claims: AdmissionClaims = claims(&self.admission)?;
         Some(AdmissionSeen { jti: claims.jti, slot_ms: claims.slot })
@@ -73,7 +74,8 @@ mod tests {
         let claimed = Claimed { admission: token(r#"{"jti":"j","slot":17,"pos":3}"#) };
         assert_eq!(claimed.seen(), Some(AdmissionSeen { jti: "j".into(), slot_ms: 17 }));
         assert_eq!(Joined { ticket: token(r#"{"sub":"v"}"#) }.visitor().as_deref(), Some("v"));
-        for bad in ["", "a.b", "a.!.c", &token("{}")] {
+        let passed = token(r#"{"jti":"j","via":"pass"}"#);
+        for bad in ["", "a.b", "a.!.c", &token("{}"), &passed] {
             assert_eq!(Claimed { admission: bad.into() }.seen(), None, "{bad:?}");
         }
     }
