@@ -22,7 +22,7 @@ pub(super) fn cure(key: &str, said: &str) -> String {
             format!("must be a text in quotes, as {}, found {found}", example(last))
         }
         Some((found, "a boolean")) => format!("must be true or false, found {found}"),
-        Some((found, "a sequence")) if matches!(last, "sale" | "sku" | "listener") => {
+        Some((found, "a sequence")) if matches!(last, "sale" | "sku" | "listener" | "webhook") => {
             let name = if last == "sku" { "sale.sku" } else { key };
             format!("must be written [[{name}]], found {found}")
         }
@@ -38,10 +38,11 @@ fn form(key: &str) -> Option<&'static str> {
         "lobby_opens" | "opens" | "closes" => "a time with its offset, as \"2027-03-01T12:00:00Z\"",
         "addr" | "listen" => "an address and a port, as \"127.0.0.1:8080\"",
         "trusted_proxies" => "a network, as \"10.0.0.0/8\" or \"192.0.2.1/32\"",
-        "source" => "\"none\" or \"forward_auth\"",
+        "source" => "\"none\", \"forward_auth\" or \"jwt\"",
         "format" => "\"text\" or \"json\"",
         "before" | "after" => "\"pass\" or \"gate\"",
-        "late_payment" => "\"refuse\", the only way in this version",
+        "late_payment" => "\"refuse\" or \"honour\"",
+        "mode" => "\"single\", \"sentinel\" or \"cluster\"",
         _ => return None,
     })
 }
@@ -59,11 +60,14 @@ fn example(key: &str) -> &'static str {
         "units" => "units = 500",
         "addr" | "listen" => "addr = \"0.0.0.0:8080\"",
         "url" => "url = \"http://127.0.0.1:3000\"",
-        "hold" | "claim_window" | "token_ttl" | "hold_extension" => "\"10m\"",
-        "sweep_every" | "reconcile_every" | "cache" => "\"30s\"",
+        "hold" | "claim_window" | "token_ttl" | "hold_extension" | "retention" => "\"10m\"",
+        "sweep_every" | "reconcile_every" | "cache" | "hsts" => "\"30s\"",
         "connect_timeout" | "response_timeout" | "body_idle_timeout" | "pool_idle" => "\"10s\"",
         "cert_file" => "cert_file = \"tls/cert.pem\"",
         "key_file" => "key_file = \"tls/key.pem\"",
+        "secret_env" => "secret_env = \"WEBHOOK_SECRET\"",
+        "cookie" => "cookie = \"session\"",
+        "jwks_file" => "jwks_file = \"keys/jwks.json\"",
         _ => "\"…\"",
     }
 }

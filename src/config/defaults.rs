@@ -1,7 +1,8 @@
 //! What a key is when the file does not say.
 
 use super::settings::{
-    Account, AccountSource, Core, Keys, Limits, Listener, Ops, Public, QuotaSettings, Redis, Shop,
+    Account, AccountSource, Core, Keys, Limits, Listener, Ops, Public, QuotaSettings, Redis,
+    RedisMode, Shop,
 };
 use super::span::Span;
 use crate::domain::rate::Rate;
@@ -16,11 +17,17 @@ const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 impl Default for Public {
     fn default() -> Self {
         Self {
-            listeners: vec![Listener { addr: addr([0, 0, 0, 0], 8080), tls: false }],
+            listeners: vec![Listener {
+                addr: addr([0, 0, 0, 0], 8080),
+                tls: false,
+                proxy_protocol: false,
+            }],
             hostnames: vec!["localhost".into()],
             trusted_proxies: vec![],
             cors_origins: vec![],
             certificates: vec![],
+            redirect_https: false,
+            hsts: Span::seconds(0),
         }
     }
 }
@@ -34,6 +41,7 @@ impl Default for Shop {
             body_idle_timeout: Span::seconds(60),
             pool_idle: Span::seconds(4),
             secret_env: String::new(),
+            http2: false,
         }
     }
 }
@@ -47,13 +55,15 @@ impl Default for Core {
             database_url_env: "DATABASE_URL".into(),
             sweep_every: Span::seconds(30),
             reconcile_every: Span::seconds(60),
+            accept_lost_commits: false,
+            webhooks: vec![],
         }
     }
 }
 
 impl Default for Redis {
     fn default() -> Self {
-        Self { urls_env: "REDIS_URL".into() }
+        Self { mode: RedisMode::Single, urls_env: "REDIS_URL".into(), master: String::new() }
     }
 }
 
@@ -71,7 +81,12 @@ impl Default for Keys {
 
 impl Default for Account {
     fn default() -> Self {
-        Self { source: AccountSource::None, login_url: "/login".into(), forward_auth: None }
+        Self {
+            source: AccountSource::None,
+            login_url: "/login".into(),
+            forward_auth: None,
+            jwt: None,
+        }
     }
 }
 
@@ -80,6 +95,8 @@ impl Default for Limits {
         let quota = |per_second, burst| QuotaSettings { rate: Rate::whole(per_second), burst };
         Self {
             max_connections: 10_000,
+            max_connections_per_ip: 4_096,
+            max_handshakes_per_ip: 64,
             per_ip: quota(20, 60),
             per_account: quota(5, 20),
             per_admission: quota(10, 40),

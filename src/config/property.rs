@@ -55,6 +55,7 @@ prop_compose! {
             sku: Sku::parse(&format!("SKU {number}/{at} \"é\"")).unwrap(),
             units,
             units_per_buyer,
+            shards: 1,
         }).collect();
         sale
     }
@@ -70,7 +71,7 @@ prop_compose! {
         accounts in any::<bool>(),
     ) -> Settings {
         let mut settings = Settings { sales, ..Settings::default() };
-        let listener = |port| Listener { addr: SocketAddr::from(([127, 0, 0, 1], port)), tls: false };
+        let listener = |port| Listener { addr: SocketAddr::from(([127, 0, 0, 1], port)), tls: false, proxy_protocol: false };
         settings.public.listeners = ports.into_iter().map(listener).collect();
         let network = |(address, length): ([u8; 4], u8)| {
             ipnet::Ipv4Net::new(address.into(), length).unwrap().into()

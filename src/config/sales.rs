@@ -77,6 +77,16 @@ fn line(sale: &Sale, key: &str, findings: &mut Findings<'_, '_>) {
         &key_of("queue_status"),
         "must be 200, 202, 429 or 503",
     );
+    findings.must(
+        sale.beacon_round == 0,
+        &key_of("beacon_round"),
+        "must be 0: this version draws without a beacon",
+    );
+    findings.should(
+        sale.retention >= Span::seconds(86_400),
+        &key_of("retention"),
+        "is short: refunds and disputes of later days will find no buyer and no payment reference",
+    );
 }
 
 fn paths<'s>(sale: &'s Sale, key: &str, taken: &mut Taken<'s>, findings: &mut Findings<'_, '_>) {
@@ -140,6 +150,11 @@ fn stock<'s>(
             (1..=UNITS_MAX).contains(&item.units),
             &format!("{key}.units"),
             format!("must be from 1 to {UNITS_MAX}"),
+        );
+        findings.must(
+            item.shards == 1,
+            &format!("{key}.shards"),
+            "must be 1: this version keeps the units of a SKU in one row",
         );
         findings.should(
             accounts || item.units_per_buyer == 0,

@@ -22,8 +22,11 @@ listener = [{ addr = "127.0.0.1:0" }]
 trusted_proxies = ["127.0.0.1/32"]
 cors_origins = ["http://127.0.0.1"]
 certificates = [{ cert_file = "c", key_file = "k" }]
+[core]
+webhook = [{ url = "http://127.0.0.1/events", secret_env = "SECRET" }]
 [account]
 forward_auth = { url = "http://127.0.0.1/whoami" }
+jwt = { cookie = "session", jwks_file = "jwks.json" }
 [[sale]]
 id = "sale"
 lobby_opens = "2027-01-01T00:00:00Z"

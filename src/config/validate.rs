@@ -7,16 +7,19 @@ use http::uri::{Scheme, Uri};
 
 use super::rules::Findings;
 use super::settings::{
-    Account, AccountSource, Core, Limits, Public, QuotaSettings, Settings, Shop,
+    Account, AccountSource, Core, Limits, Public, QuotaSettings, Redis, RedisMode, Settings, Shop,
 };
 use super::span::Span;
+
+/// Each has a deliverer and a cursor of its own.
+const WEBHOOKS_MAX: usize = 16;
 
 /// Checks everything; what is found goes into `findings`.
 pub(super) fn validate(settings: &Settings, now: jiff::Timestamp, findings: &mut Findings<'_, '_>) {
     public(&settings.public, findings);
     shop(&settings.shop, findings);
     core(&settings.core, findings);
-    env_name("redis.urls_env", &settings.redis.urls_env, findings);
+    redis(&settings.redis, findings);
     env_name("ops.key_env", &settings.ops.key_env, findings);
     let dir = settings.keys.dir.as_os_str();
     findings.must(!dir.is_empty(), "keys.dir", "must name a folder, as \"keys\"");
@@ -39,7 +42,29 @@ fn public(public: &Public, findings: &mut Findings<'_, '_>) {
             &format!("public.listener[{at}].tls"),
             "needs a certificate: public.certificates = [{ cert_file = \"…\", key_file = \"…\" }]",
         );
+        findings.must_given(
+            &["public.trusted_proxies"],
+            !listener.proxy_protocol || !public.trusted_proxies.is_empty(),
+            &format!("public.listener[{at}].proxy_protocol"),
+            "would let nobody in: name the load balancer in public.trusted_proxies",
+        );
     }
+    let secure =
+        public.listeners.iter().any(|listener| listener.tls) || !public.trusted_proxies.is_empty();
+    findings.must_given(
+        &["public.listener", "public.trusted_proxies"],
+        secure || !public.redirect_https,
+        "public.redirect_https",
+        "would redirect for ever: nothing speaks https; add a listener with tls = true, or name \
+         the proxy that does in public.trusted_proxies",
+    );
+    let whole = public.hsts.ms().is_multiple_of(1_000);
+    findings.must(whole, "public.hsts", "must be whole seconds, as \"1d\"");
+    findings.should(
+        secure || public.hsts.ms() == 0,
+        "public.hsts",
+        "has no effect: nothing speaks https, neither a listener nor a trusted proxy",
+    );
     let some = !public.hostnames.is_empty();
     findings.must(
         some,
@@ -86,6 +111,11 @@ fn shop(shop: &Shop, findings: &mut Findings<'_, '_>) {
     ] {
         at_least(key, span, Span::millis(100), findings);
     }
+    findings.must(
+        !shop.http2,
+        "shop.http2",
+        "must be false: this version speaks HTTP/1.1 to the shop only",
+    );
     if !shop.secret_env.is_empty() {
         env_name("shop.secret_env", &shop.secret_env, findings);
     }
@@ -101,6 +131,38 @@ fn core(core: &Core, findings: &mut Findings<'_, '_>) {
     env_name("core.database_url_env", &core.database_url_env, findings);
     at_least("core.sweep_every", core.sweep_every, Span::millis(100), findings);
     at_least("core.reconcile_every", core.reconcile_every, Span::millis(100), findings);
+    let few = core.webhooks.len() <= WEBHOOKS_MAX;
+    findings.must(few, "core.webhook", format!("must be at most {WEBHOOKS_MAX} receivers"));
+    let mut taken = BTreeSet::new();
+    for (at, webhook) in core.webhooks.iter().enumerate() {
+        let key = format!("core.webhook[{at}]");
+        let url = webhook.url.parse::<Uri>();
+        findings.must(
+            url.is_ok_and(|url| url.scheme() == Some(&Scheme::HTTP) && url.authority().is_some()),
+            &format!("{key}.url"),
+            "must be http://HOST:PORT/PATH (for a receiver behind https, put a proxy of yours between)",
+        );
+        let own = taken.insert(webhook.url.as_str());
+        findings.must(own, &format!("{key}.url"), "is the receiver of another [[core.webhook]]");
+        env_name(&format!("{key}.secret_env"), &webhook.secret_env, findings);
+    }
+}
+
+fn redis(redis: &Redis, findings: &mut Findings<'_, '_>) {
+    env_name("redis.urls_env", &redis.urls_env, findings);
+    let sentinel = redis.mode == RedisMode::Sentinel;
+    findings.must_given(
+        &["redis.mode"],
+        !sentinel || !redis.master.is_empty(),
+        "redis.master",
+        "must be the name of the primary at the Sentinels, as \"mymaster\"",
+    );
+    findings.must_given(
+        &["redis.mode"],
+        sentinel || redis.master.is_empty(),
+        "redis.master",
+        "is only for mode = \"sentinel\"; leave it out",
+    );
 }
 
 fn account(account: &Account, findings: &mut Findings<'_, '_>) {
@@ -120,6 +182,24 @@ fn account(account: &Account, findings: &mut Findings<'_, '_>) {
         "account.login_url",
         "must be a path as \"/login\" or a full URL",
     );
+    let signed = account.source == AccountSource::Jwt;
+    findings.must_given(
+        &["account.jwt"],
+        !signed || account.jwt.is_some(),
+        "account.source",
+        "needs jwt = { cookie = \"session\", jwks_file = \"keys/jwks.json\", claim = \"sub\" }",
+    );
+    if let Some(jwt) = &account.jwt {
+        findings.must(
+            HeaderName::from_bytes(jwt.cookie.as_bytes()).is_ok(),
+            "account.jwt.cookie",
+            "must be the name of a cookie, as \"session\"",
+        );
+        let file = !jwt.jwks_file.as_os_str().is_empty();
+        findings.must(file, "account.jwt.jwks_file", "must name a file with the public keys");
+        let claim = !jwt.claim.is_empty();
+        findings.must(claim, "account.jwt.claim", "must name a claim, as \"sub\"");
+    }
     let Some(forward_auth) = &account.forward_auth else { return };
     let url = forward_auth.url.parse::<Uri>();
     findings.must(
@@ -135,8 +215,13 @@ fn account(account: &Account, findings: &mut Findings<'_, '_>) {
 }
 
 fn limits(limits: &Limits, findings: &mut Findings<'_, '_>) {
-    let some = limits.max_connections > 0;
-    findings.must(some, "limits.max_connections", "must be at least 1");
+    for (key, most) in [
+        ("limits.max_connections", limits.max_connections),
+        ("limits.max_connections_per_ip", limits.max_connections_per_ip),
+        ("limits.max_handshakes_per_ip", limits.max_handshakes_per_ip),
+    ] {
+        findings.must(most > 0, key, "must be at least 1");
+    }
     let quota = |key: &str, quota: QuotaSettings, findings: &mut Findings<'_, '_>| {
         let key = format!("limits.{key}.burst");
         findings.must(quota.burst > 0, &key, "must be at least 1, or nothing would ever pass");

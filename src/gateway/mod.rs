@@ -85,6 +85,9 @@ pub enum GatewayError {
     /// The account source.
     #[error(transparent)]
     Accounts(#[from] AccountsError),
+    /// Not without its verifier.
+    #[error("account.source: \"jwt\" is not supported yet")]
+    Jwt,
     /// A sale's patterns.
     #[error(transparent)]
     Sale(#[from] SaleError),
@@ -123,6 +126,7 @@ impl Gateway {
         let forward_auth = match settings.account.source {
             AccountSource::ForwardAuth => settings.account.forward_auth.as_ref(),
             AccountSource::None => None,
+            AccountSource::Jwt => return Err(GatewayError::Jwt),
         };
         let sales = settings.sales.iter().cloned().zip(parts.rooms);
         let sales = sales.map(|(sale, room)| SaleGate::new(sale, room));

@@ -1,0 +1,44 @@
+//! Quotas and connections.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::limits::Quota;
+use crate::domain::rate::Rate;
+
+/// `[limits]`; the quotas are per node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Open connections; lowered to what the file limit carries. Restart-only.
+    pub max_connections: usize,
+    /// Open connections of one address (IPv6 /64), ticket holders and trusted proxies not
+    /// counted. Restart-only.
+    pub max_connections_per_ip: usize,
+    /// Connections of one address whose first request has not been read, trusted proxies not
+    /// counted. Restart-only.
+    pub max_handshakes_per_ip: usize,
+    /// Anonymous visitors on gated paths and joins; IPv6 by /64. Restart-only.
+    pub per_ip: QuotaSettings,
+    /// Signed-in accounts. Restart-only.
+    pub per_account: QuotaSettings,
+    /// Claims and orders of one visitor. Restart-only.
+    pub per_admission: QuotaSettings,
+    /// Status polls, by ticket and never by address. Restart-only.
+    pub poll: QuotaSettings,
+}
+
+/// A quota as the file writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuotaSettings {
+    /// On average.
+    pub rate: Rate,
+    /// At once; at least 1.
+    pub burst: u32,
+}
+
+impl From<QuotaSettings> for Quota {
+    fn from(settings: QuotaSettings) -> Self {
+        Self { rate: settings.rate, burst: settings.burst }
+    }
+}
