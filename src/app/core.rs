@@ -9,7 +9,6 @@ use tokio::net::TcpListener;
 use super::probes;
 use super::serve::Parts;
 use crate::clock::{RoomClock, SystemClock};
-use crate::config::secret::secret;
 use crate::config::settings::Sale;
 use crate::keeper::Keeper;
 use crate::ops::health::Health;
@@ -27,11 +26,7 @@ pub(super) async fn start(
     listener: TcpListener,
     health: &mut Health,
 ) -> anyhow::Result<()> {
-    let url = secret(
-        "core.database_url_env",
-        &parts.settings.core.database_url_env,
-        "set it to postgres://USER@HOST:PORT/DATABASE of your Postgres",
-    )?;
+    let url = parts.secrets.database_url.as_ref().context("core.database_url_env: no URL")?;
     let database = Database::open(url.expose_secret(), Options::default())
         .await
         .context("core.database_url_env")?;
@@ -48,7 +43,12 @@ pub(super) async fn start(
     }
     let keys = Arc::clone(&parts.keys);
     let read_admission = Arc::new(move |raw: &str| keys.read_admission(raw));
-    let router = api::router(reservations, read_admission, &parts.core_key, parts.ops_key.as_ref());
+    let router = api::router(
+        reservations,
+        read_admission,
+        &parts.secrets.core_key,
+        parts.secrets.ops_key.as_ref(),
+    );
     parts.serve_router("core listener", listener, router);
     Ok(())
 }

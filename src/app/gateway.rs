@@ -43,7 +43,7 @@ pub(super) fn start(
         keys: Arc::clone(&parts.keys),
         clock,
         core_url: core_url.to_owned(),
-        core_key: parts.core_key.clone(),
+        core_key: parts.secrets.core_key.clone(),
         shop_secret,
         draining: parts.life.draining(),
         connections: parts.life.public().tasks(),

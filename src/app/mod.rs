@@ -6,7 +6,9 @@ mod limits;
 mod listeners;
 mod probes;
 mod reload;
+mod secrets;
 mod serve;
 mod settle;
 
+pub use secrets::{CORE_KEY_FILE, OPS_KEY_FILE, Secrets, Stores};
 pub use serve::{Role, serve};

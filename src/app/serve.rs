@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 use super::listeners::Doors;
+use super::secrets::Secrets;
 use super::{core, gateway, limits, probes, reload, settle};
 use crate::config::Settings;
 use crate::config::load::Loaded;
-use crate::config::secret::secret;
 use crate::lifecycle::{Lifecycle, Signals};
 use crate::ops;
 use crate::ops::health::Health;
@@ -44,7 +44,7 @@ impl Role {
         }
     }
 
-    fn has_core(self) -> bool {
+    pub(super) fn has_core(self) -> bool {
         matches!(self, Self::All | Self::Core)
     }
 
@@ -60,17 +60,16 @@ pub(super) struct Parts {
     pub(super) metrics: Arc<Metrics>,
     pub(super) keys: Arc<Keys>,
     pub(super) redis: RedisStore,
-    pub(super) core_key: SecretString,
-    pub(super) ops_key: Option<SecretString>,
+    pub(super) secrets: Secrets,
 }
 
 /// Runs until it is told to stop, or until a part of it dies.
-pub async fn serve(loaded: Loaded, role: Role) -> anyhow::Result<()> {
+pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Result<()> {
     let mut settings = loaded.settings.clone();
     limits::raise(&mut settings.limits.max_connections);
     let signals = Signals::listen().context("listening for SIGTERM and SIGINT")?;
     let life = Lifecycle::new();
-    let parts = parts(settings, role, life.clone())?;
+    let parts = parts(settings, role, secrets, life.clone())?;
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
     doors.announce()?;
     reload::start(&parts, &loaded)?;
@@ -96,24 +95,18 @@ pub async fn serve(loaded: Loaded, role: Role) -> anyhow::Result<()> {
     life.run(signals, DRAIN).await
 }
 
-fn parts(settings: Settings, role: Role, life: Lifecycle) -> anyhow::Result<Parts> {
-    let (redis, core, ops) = (&settings.redis, &settings.core, &settings.ops);
-    let redis_url =
-        secret("redis.urls_env", &redis.urls_env, "set it to redis://HOST:PORT of your Redis")?;
-    let core_key =
-        secret("core.key_env", &core.key_env, "set it to one long random text on all nodes")?;
-    // Only what changes stock or a sale by hand needs it.
-    let ops_key = secret("ops.key_env", &ops.key_env, "set it to use the admin calls");
-    if let Err(missing) = &ops_key {
-        tracing::warn!("{missing}");
-    }
+fn parts(
+    settings: Settings,
+    role: Role,
+    secrets: Secrets,
+    life: Lifecycle,
+) -> anyhow::Result<Parts> {
     Ok(Parts {
         life,
         metrics: Arc::new(Metrics::new(role.name())),
         keys: Arc::new(keys(&settings.keys.dir, role)?),
-        redis: redis::connect(redis_url.expose_secret()).context("redis.urls_env")?,
-        core_key,
-        ops_key: ops_key.ok(),
+        redis: redis::connect(secrets.redis_url.expose_secret()).context("redis.urls_env")?,
+        secrets,
         settings: Arc::new(settings),
     })
 }

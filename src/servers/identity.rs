@@ -45,6 +45,22 @@ impl Identity {
         }
     }
 
+    /// Whether that user gets as far as `path`; every folder above it must let him pass.
+    pub(super) fn can_enter(self, path: &Path) -> Result<()> {
+        let mut command = Command::new("true");
+        // Changed to after the user is.
+        command.current_dir(path);
+        self.apply(&mut command);
+        match command.status() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(anyhow!(
+                "the stores do not run as root but as the user postgres, who cannot enter {}: \
+                 {error}; name a folder he can reach, as --data /var/lib/stanchion",
+                path.display()
+            )),
+        }
+    }
+
     /// Hands `path` to that user.
     pub(super) fn own(self, path: &Path) -> Result<()> {
         if let Some((uid, gid)) = self.drop_to {

@@ -1,14 +1,18 @@
-//! The real `redis-server` and `postgres` for tests and the demo: on free loopback ports, in a
-//! fresh private folder of the system's temp dir, gone when their owner is, however it ends.
+//! The real `redis-server` and `postgres`, run by us: for a shop on one machine in a folder that
+//! stays, for tests and the demo in a fresh private folder of the system's temp dir. They end with
+//! their owner, however it ends.
 
 mod binaries;
+mod durable;
 mod folder;
 mod identity;
 mod pair;
 mod postgres;
 mod redis;
+mod residents;
 mod server;
 
+pub use durable::DurableStores;
 pub use pair::PrivateStores;
 pub use postgres::PrivatePostgres;
 pub use redis::PrivateRedis;

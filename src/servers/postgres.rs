@@ -1,5 +1,6 @@
 //! A private Postgres, durable: `fsync` and `synchronous_commit` on.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::binaries;
 use super::folder::Folder;
 use super::server::{Recipe, Server, on_a_free_port};
 
-const USER: &str = "stanchion";
+pub(super) const USER: &str = "stanchion";
 /// Beyond this a Unix socket's path does not fit into the kernel's structure.
 const SOCKET_FOLDER_BYTES_MAX: usize = 85;
 
@@ -85,46 +86,102 @@ fn execute(url: &str, statement: &str) -> Result<()> {
     })
 }
 
-fn initdb(folder: &Folder) -> Result<()> {
+/// Makes a cluster, in a folder that gets its name only when it is whole.
+fn initdb(folder: &Folder) -> Result<PathBuf> {
+    let data = folder.path().join("postgres");
+    let unnamed = folder.room("postgres.new")?;
     let mut command = Command::new(binaries::postgres_folder()?.join("initdb"));
     command
         .arg("-D")
-        .arg(folder.path().join("data"))
-        .args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
-        .current_dir(folder.path())
+        .arg(&unnamed)
+        .args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C"])
+        .args(if folder.is_kept() { None } else { Some("--no-sync") })
+        .current_dir(&unnamed)
         .stdin(Stdio::null());
     folder.identity().apply(&mut command);
     let out = command.output().context("running initdb")?;
     if !out.status.success() {
         bail!("initdb failed: {}", String::from_utf8_lossy(&out.stderr).trim());
     }
+    std::fs::rename(&unnamed, &data).context("naming the cluster")?;
+    Ok(data)
+}
+
+/// A recipe for the durable cluster of a folder that is kept, made at the first start; with the
+/// folder of its socket.
+///
+/// # Errors
+/// If it was made by another major version of Postgres, or the socket's name is too long.
+pub(super) fn durable(folder: &Folder) -> Result<(Recipe, PathBuf)> {
+    let socket = folder.room("run")?;
+    if socket.as_os_str().len() > SOCKET_FOLDER_BYTES_MAX {
+        bail!(
+            "{} is too long a name for a socket ({} bytes at most): name a shorter --data",
+            socket.display(),
+            SOCKET_FOLDER_BYTES_MAX
+        );
+    }
+    let data = folder.path().join("postgres");
+    if !data.join("PG_VERSION").is_file() {
+        let unfinished = folder.path().join("postgres.new");
+        if unfinished.exists() {
+            std::fs::remove_dir_all(&unfinished).context("removing half a cluster")?;
+        }
+        initdb(folder)?;
+    }
+    same_version(&data)?;
+    let access = ["listen_addresses=".to_owned(), socket_in(&socket)];
+    Ok((serving(folder, &access)?, socket))
+}
+
+/// A recipe for a cluster that goes with its folder, on a loopback port.
+fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
+    let path = folder.path();
+    let short = path.as_os_str().len() <= SOCKET_FOLDER_BYTES_MAX;
+    let socket = if short { socket_in(path) } else { socket_in(Path::new("")) };
+    serving(folder, &["listen_addresses=127.0.0.1".to_owned(), format!("port={port}"), socket])
+}
+
+fn socket_in(folder: &Path) -> String {
+    format!("unix_socket_directories={}", folder.display())
+}
+
+/// A cluster is read only by the major version that made it.
+fn same_version(data: &Path) -> Result<()> {
+    let made = std::fs::read_to_string(data.join("PG_VERSION")).context("reading PG_VERSION")?;
+    let made = made.trim();
+    let program = binaries::postgres_folder()?.join("postgres");
+    let out = Command::new(&program).arg("--version").output().context("asking the version")?;
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    let ours = said.split_whitespace().find(|w| w.starts_with(|c: char| c.is_ascii_digit()));
+    let major = ours.and_then(|version| version.split('.').next()).unwrap_or_default();
+    if made != major {
+        bail!(
+            "{} was made by PostgreSQL {made}, and {} is of version {major}: install PostgreSQL \
+             {made} again, or move the data over with its pg_dump",
+            data.display(),
+            program.display(),
+        );
+    }
     Ok(())
 }
 
-fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
-    let path = folder.path();
-    let data = path.join("data");
-    let socket = path.to_str().filter(|p| p.len() <= SOCKET_FOLDER_BYTES_MAX).unwrap_or("");
+fn serving(folder: &Folder, access: &[String]) -> Result<Recipe> {
+    let data = folder.path().join("postgres");
     let mut args = vec!["-D".into(), data.clone().into_os_string()];
-    for setting in [
-        "listen_addresses=127.0.0.1".to_owned(),
-        format!("port={port}"),
-        format!("unix_socket_directories={socket}"),
-        "fsync=on".into(),
-        "synchronous_commit=on".into(),
-        "shared_buffers=128MB".into(),
-        "max_connections=200".into(),
-    ] {
+    let lasting = ["fsync=on", "synchronous_commit=on", "shared_buffers=128MB"];
+    for setting in access.iter().map(String::as_str).chain(lasting).chain(["max_connections=200"]) {
         args.extend(["-c".into(), setting.into()]);
     }
     Ok(Recipe {
         program: binaries::postgres_folder()?.join("postgres"),
         args,
-        log: path.join("postgres.log"),
-        folder: path.to_owned(),
+        log: folder.path().join("postgres.log"),
+        folder: data.clone(),
         identity: folder.identity(),
-        // Immediate shutdown; a SIGKILL would leave its children to find out.
-        at_drop: Signal::SIGQUIT,
+        answers_within: folder.patience(),
+        // Fast shutdown, or an immediate one; a SIGKILL would leave its children to find out.
+        at_drop: if folder.is_kept() { Signal::SIGINT } else { Signal::SIGQUIT },
         answers: Box::new(move |pid| {
             let said = std::fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
             says_ready(&said, pid)

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,9 @@ use nix::sys::signal::Signal;
 use super::binaries;
 use super::folder::Folder;
 use super::server::{Recipe, Server, on_a_free_port};
+
+/// A probe waits no longer for its answer.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// A Redis on loopback that keeps nothing: a restart finds it empty.
 pub struct PrivateRedis {
@@ -65,29 +70,60 @@ impl PrivateRedis {
     }
 }
 
+/// A recipe for a Redis whose life ends with its folder's, on a port.
 fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
-    let path = folder.path();
-    let mut args: Vec<OsString> = ["--bind", "127.0.0.1", "--port"].map(OsString::from).into();
-    args.push(port.to_string().into());
-    args.extend(["--save", "", "--appendonly", "no"].map(OsString::from));
-    args.extend(["--maxmemory-policy", "noeviction", "--databases", "4096"].map(OsString::from));
+    let access = ["--bind", "127.0.0.1", "--port", &port.to_string()].map(OsString::from);
+    let manner = ["--save", "", "--appendonly", "no", "--databases", "4096"].map(OsString::from);
+    let args = access.into_iter().chain(manner).collect();
+    let connect = move || {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(stream)
+    };
+    serving(folder, args, move || pong(connect()))
+}
+
+/// A recipe for a Redis that outlives us, on a socket in its folder: every write is in its log
+/// before it is answered, and on the disk within a second.
+pub(super) fn durable(folder: &Folder) -> Result<(Recipe, PathBuf)> {
+    let socket = folder.room("redis")?.join("redis.sock");
+    let mut args: Vec<OsString> = ["--port", "0", "--save", ""].map(OsString::from).into();
+    args.extend(["--appendonly", "yes", "--appendfsync", "everysec"].map(OsString::from));
+    args.extend(["--unixsocket".into(), socket.clone().into_os_string()]);
+    let asked = socket.clone();
+    let connect = move || {
+        let stream = UnixStream::connect(&asked)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        Ok(stream)
+    };
+    let recipe = serving(folder, args, move || pong(connect()))?;
+    Ok((recipe, socket))
+}
+
+fn serving(
+    folder: &Folder,
+    mut args: Vec<OsString>,
+    answers: impl Fn() -> bool + Send + Sync + 'static,
+) -> Result<Recipe> {
+    let path = folder.room("redis")?;
+    args.extend(["--maxmemory-policy", "noeviction"].map(OsString::from));
     args.extend(["--pidfile".into(), path.join("redis.pid").into_os_string()]);
-    args.extend(["--dir".into(), path.as_os_str().to_owned()]);
+    args.extend(["--dir".into(), path.clone().into_os_string()]);
     Ok(Recipe {
         program: binaries::redis_server()?,
         args,
-        folder: path.to_owned(),
         log: path.join("redis.log"),
+        folder: path,
         identity: folder.identity(),
-        at_drop: Signal::SIGKILL,
-        answers: Box::new(move |_| pong(port)),
+        answers_within: folder.patience(),
+        at_drop: if folder.is_kept() { Signal::SIGTERM } else { Signal::SIGKILL },
+        answers: Box::new(move |_| answers()),
     })
 }
 
-fn pong(port: u16) -> bool {
+fn pong<S: Read + Write>(stream: std::io::Result<S>) -> bool {
     let ask = || {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        let mut stream = stream?;
         stream.write_all(b"PING\r\n")?;
         let mut answer = [0; 5];
         stream.read_exact(&mut answer)?;

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
@@ -16,7 +16,6 @@ use nix::unistd::Pid;
 use super::identity::Identity;
 
 const PROBE_EVERY: Duration = Duration::from_millis(10);
-const PROBES_MAX: u32 = 3_000;
 
 /// How to start a server and how to tell that it is up.
 pub(super) struct Recipe {
@@ -25,6 +24,8 @@ pub(super) struct Recipe {
     pub(super) folder: PathBuf,
     pub(super) log: PathBuf,
     pub(super) identity: Identity,
+    /// How long that may take.
+    pub(super) answers_within: Duration,
     /// Ends it at once, whatever dispositions it has inherited.
     pub(super) at_drop: Signal,
     /// True once the server with this pid answers.
@@ -50,7 +51,8 @@ impl Server {
     pub(super) fn restart(&self) -> Result<()> {
         self.end(Signal::SIGKILL)?;
         let mut child = self.spawn()?;
-        for _ in 0..PROBES_MAX {
+        let began = Instant::now();
+        while began.elapsed() < self.recipe.answers_within {
             if let Some(status) = child.try_wait().context("looking after the server")? {
                 let said = std::fs::read_to_string(&self.recipe.log).unwrap_or_default();
                 bail!("{} ended with {status}: {}", self.recipe.program.display(), tail(&said));
@@ -63,7 +65,27 @@ impl Server {
         }
         child.kill().context("giving up on a server")?;
         child.wait().context("giving up on a server")?;
-        bail!("{} did not answer within 30 s", self.recipe.program.display())
+        let (program, within) = (self.recipe.program.display(), self.recipe.answers_within);
+        bail!("{program} did not answer within {within:?}")
+    }
+
+    /// The program's name.
+    pub(super) fn name(&self) -> String {
+        let file = self.recipe.program.file_name().unwrap_or_default();
+        file.to_string_lossy().into_owned()
+    }
+
+    /// Starts it again if it does not run; says whether that was so.
+    pub(super) fn revive(&self) -> Result<bool> {
+        let ended = match self.lock().as_mut() {
+            Some(child) => child.try_wait().context("looking after a server")?.is_some(),
+            None => true,
+        };
+        if ended {
+            *self.lock() = None;
+            self.restart()?;
+        }
+        Ok(ended)
     }
 
     /// Sends `signal` and waits for the end; nothing if it does not run.

@@ -8,6 +8,7 @@ mod core_api;
 mod core_api_input;
 mod demo;
 mod edge;
+mod embedded;
 mod fixture;
 mod gate;
 mod gate_lost;
