@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod draw;
 pub mod id;
+pub mod left;
 pub mod limits;
 pub mod meter;
 pub mod pacer;
@@ -11,6 +12,7 @@ pub mod pattern;
 pub mod quantity;
 pub mod queue;
 pub mod rate;
+pub mod recovery;
 pub mod refusal;
 pub mod reservation;
 pub mod sale;

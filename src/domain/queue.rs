@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::draw::Draw;
+use super::left::Left;
 use super::rate::Rate;
 use super::sale::Phase;
 use super::stock::{StockSum, Supply};
@@ -69,6 +70,17 @@ impl Place {
         };
         let ahead = position.map(|position| position.saturating_sub(cursor));
         Self { state, entry, position, ahead, admitted_at: None }
+    }
+
+    /// The same, where some places were given up: this one, or some of those ahead.
+    #[must_use]
+    pub fn among(mut self, left: &Left, number: Cohort, cursor: u64) -> Self {
+        if left.contains(number) {
+            (self.state, self.ahead) = (PlaceState::Left, None);
+        } else if let (Some(position), Some(ahead)) = (self.position, self.ahead) {
+            self.ahead = Some(ahead.saturating_sub(left.between(cursor, position)));
+        }
+        self
     }
 }
 
@@ -140,6 +152,7 @@ pub fn poll_after_ms(phase: Phase, place: &Place, rate: Rate, until_opening_ms: 
         Phase::Closed => POLL_MS_MAX,
         Phase::Open => match (place.state, place.ahead) {
             (PlaceState::Waiting, Some(ahead)) => eta(ahead, rate, 0.25).low * 1000 / 2,
+            (PlaceState::Left, _) => POLL_MS_MAX,
             _ => POLL_MS_MIN,
         },
     };
@@ -163,6 +176,15 @@ mod tests {
         assert_eq!(late(10).ahead, Some(0));
         assert_eq!(late(11).state, PlaceState::Called);
         assert_eq!(late(4).ahead, Some(6));
+    }
+
+    #[test]
+    fn wr_34_who_left_has_left_and_the_others_are_that_much_nearer() {
+        let draw = Draw::new(0, [1; 32]);
+        let gone = Left::default().with(&[Cohort::Late(1)], Some(&draw));
+        let of = |n| Place::of(Cohort::Late(n), Some(&draw), 0).among(&gone, Cohort::Late(n), 0);
+        assert_eq!((of(1).state, of(1).ahead), (PlaceState::Left, None));
+        assert_eq!([0, 2, 3].map(|n| of(n).ahead), [Some(0), Some(1), Some(2)]);
     }
 
     #[test]

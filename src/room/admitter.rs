@@ -62,9 +62,10 @@ impl Room {
         Ok(())
     }
 
-    async fn look(&self) -> Result<(), RedisFailure> {
+    pub(super) async fn look(&self) -> Result<(), RedisFailure> {
         let asked_ms = self.clock.local_ms();
-        let (now_ms, state) = self.store.look().await?;
+        let known = self.snapshot.load().left_read();
+        let (now_ms, state) = self.store.look_beyond(known).await?;
         self.clock.heard(now_ms, asked_ms);
         let next = self.snapshot.load().next(now_ms, state);
         self.snapshot.store(next.into());

@@ -43,7 +43,13 @@ impl Room {
         }
         let buyer = ticket.buyer();
         let token_ttl_ms = self.options.token_ttl_ms;
-        let step = ClaimStep { run: ticket.run, position, buyer: &buyer, token_ttl_ms };
+        let step = ClaimStep {
+            run: ticket.run,
+            position,
+            cohort: ticket.cohort,
+            buyer: &buyer,
+            token_ttl_ms,
+        };
         let claim = match self.claim_or_call(&step, &seen).await {
             Ok(claim) => claim,
             Err(error) => return Err(self.failed("room.claim", &error)),
@@ -64,6 +70,7 @@ impl Room {
             Claim::NotOpen => Err(self.not_drawn()),
             Claim::Closed => Err(join::closed()),
             Claim::Missed | Claim::Void => Err(missed()),
+            Claim::Left => Err(left()),
             Claim::Unloaded => Err(out_of_reach()),
         }
     }
@@ -112,6 +119,11 @@ fn seam(rate_per_second: f64) -> u64 {
 fn not_called() -> Refusal {
     let detail = "It is not your turn yet. Your place is kept.";
     Refusal::new(Problem::NotCalled, detail).retry_after_ms(POLL_MS_MIN)
+}
+
+fn left() -> Refusal {
+    let detail = "You have given this place up. You may join again, behind everybody waiting now.";
+    Refusal::new(Problem::Missed, detail)
 }
 
 fn missed() -> Refusal {

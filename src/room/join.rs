@@ -91,10 +91,9 @@ impl Room {
     fn step(&self, request: JoinRequest) -> JoinStep {
         let run = self.snapshot.load().control.run;
         let is_counted = request.account.is_none() && self.options.places_per_ip > 0;
-        let blind = |address: AddressKey| self.keys.blind(&self.options.sale, &address.to_string());
         JoinStep {
             key: hex::encode(&Sha256::digest(&request.key)[..16]),
-            address: request.address.filter(|_| is_counted).map(blind),
+            address: request.address.filter(|_| is_counted).map(|address| self.blind(address)),
             ticket: request
                 .ticket
                 .filter(|ticket| ticket.run == run)

@@ -21,7 +21,8 @@ use sha2::{Digest, Sha256};
 
 use super::token::Verified;
 use crate::domain::id::SaleId;
-use crate::domain::ticket::{self, Cohort};
+use crate::domain::recovery::{self, Recovered};
+use crate::domain::ticket::{self, Cohort, Ticket};
 
 /// What is wrong with the key files, and the cure.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +134,17 @@ impl Keys {
     /// `jti` of the admissions of one `sub` in one epoch.
     pub fn admission_id(&self, sub: &str, epoch: u64) -> String {
         ticket::admission_id(&self.place, sub, epoch)
+    }
+
+    /// The recovery code of a ticket; nothing for a number that no code has room for.
+    pub fn recovery_code(&self, ticket: &Ticket) -> Option<String> {
+        let place = Recovered { cohort: ticket.cohort, tied: ticket.account.is_some() };
+        recovery::code(&self.place, &ticket.sale, ticket.run, place)
+    }
+
+    /// The place that a recovery code leads to.
+    pub fn read_recovery(&self, sale: &SaleId, run: u64, raw: &str) -> Option<Recovered> {
+        recovery::read(&self.place, sale, run, raw)
     }
 
     /// A short keyed hash of an address: what Redis counts places by, of no use without the key.

@@ -7,6 +7,7 @@ mod admitter;
 mod claim;
 mod join;
 pub mod keys;
+mod leave;
 pub mod metrics;
 mod place;
 mod snapshot;

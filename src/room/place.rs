@@ -62,7 +62,10 @@ impl Room {
 
 fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Place {
     let mut place = match ticket {
-        Some(ticket) => Place::of(ticket.cohort, seen.draw.as_deref(), seen.cursor),
+        Some(ticket) => {
+            let place = Place::of(ticket.cohort, seen.draw.as_deref(), seen.cursor);
+            place.among(&seen.left, ticket.cohort, seen.cursor)
+        }
         None => Place::none(),
     };
     if let Some(admission) = admission {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::draw::{ALGORITHM, Draw, Proof};
 use crate::domain::id::SaleId;
+use crate::domain::left::Left;
 use crate::domain::meter::Meter;
 use crate::domain::sale::{Control, Phase};
 use crate::domain::status::rfc3339;
@@ -34,6 +35,10 @@ pub struct Snapshot {
     pub meter: Meter,
     /// The figures last written by a core.
     pub figures: Option<Figures>,
+    /// Places given up.
+    pub left: Arc<Left>,
+    /// How many of them were read from this server.
+    left_read: u64,
     frozen: bool,
     opening: Option<Opening>,
     is_loaded: bool,
@@ -53,6 +58,8 @@ impl Snapshot {
             claimed: 0,
             active: 0,
             figures: None,
+            left: Arc::default(),
+            left_read: 0,
             frozen: false,
             opening: None,
             is_loaded: false,
@@ -70,6 +77,7 @@ impl Snapshot {
             Some(draw) if self.opening == Some(opening) => draw.clone(),
             _ => Arc::new(Draw::new(opening.n, opening.key)),
         });
+        let (left, left_read) = self.left_with(&state, draw.as_deref());
         let drawn = state.opening.map_or(state.counters.entries, |opening| opening.n);
         Self {
             draw,
@@ -80,12 +88,32 @@ impl Snapshot {
             active: state.active,
             meter: state.meter,
             figures: state.figures,
+            left,
+            left_read,
             frozen: state.frozen,
             opening: state.opening,
             control: state.control,
             is_loaded: true,
             seen_ms: now_ms,
         }
+    }
+
+    /// What was known of places given up stays known if a server has lost it: nobody's `ahead`
+    /// rises again.
+    fn left_with(&self, state: &RoomState, draw: Option<&Draw>) -> (Arc<Left>, u64) {
+        let is_same_run = self.control.run == state.control.run;
+        let known = if is_same_run { self.left.clone() } else { Arc::default() };
+        let read = self.left_read.saturating_add(state.left.read);
+        let read = if is_same_run && read <= state.left.count { read } else { 0 };
+        if known.is_settled(&state.left.numbers, draw) {
+            return (known, read);
+        }
+        (Arc::new(Left::clone(&known).with(&state.left.numbers, draw)), read)
+    }
+
+    /// How many places given up need not be read again.
+    pub(super) fn left_read(&self) -> u64 {
+        self.left_read
     }
 
     /// Where the sale stands at an instant of the room's clock.

@@ -19,6 +19,7 @@ mod ledger_life;
 mod ledger_lost;
 mod processes;
 mod room_ground;
+mod room_leave;
 mod room_line;
 mod room_meter;
 mod room_pace;

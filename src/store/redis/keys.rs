@@ -54,6 +54,16 @@ impl SaleKeys {
         self.named("claims")
     }
 
+    /// Sorted set: `run:number` of places given up, in the order of leaving.
+    pub fn left(&self) -> String {
+        self.named("left")
+    }
+
+    /// Hash, short-lived: how often a browser was sent on to a page.
+    pub fn sent(&self, whose: &str) -> String {
+        self.named(&format!("sent:{whose}"))
+    }
+
     /// Sorted set: buyers with an open admission, by its end.
     pub fn active(&self) -> String {
         self.named("active")

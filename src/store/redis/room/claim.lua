@@ -1,8 +1,8 @@
 -- Turns a called place into an admission, once per epoch, at the slot of a numbered claim.
--- KEYS control room meter claims active calls
--- ARGV run position buyer token_ttl_ms
+-- KEYS control room meter claims active calls left
+-- ARGV run position buyer token_ttl_ms number
 -- Answers {outcome, slot or "", epoch, now}
-local control_key, room_key, meter_key, claims, active, calls = unpack(KEYS)
+local control_key, room_key, meter_key, claims, active, calls, left = unpack(KEYS)
 local run, position, buyer = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local token_ttl = tonumber(ARGV[4])
 -- How long a number waits to be collected, from the later of its slot, its booking and a resume.
@@ -27,6 +27,8 @@ if control[1] ~= run then
   return answer('void')
 elseif now >= tonumber(control[4]) then
   return answer('closed')
+elseif redis.call('ZSCORE', left, run .. ':' .. ARGV[5]) then
+  return answer('left')
 elseif not room[1] then
   return answer('not-open')
 elseif position >= tonumber(room[2]) then

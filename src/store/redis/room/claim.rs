@@ -7,6 +7,7 @@ use redis::Script;
 use super::super::RedisFailure;
 use super::{RoomStore, garbled, instant_ms, number, script};
 use crate::domain::id::BuyerId;
+use crate::domain::ticket::Cohort;
 
 static CLAIM: LazyLock<Script> = script!("prelude.lua", "meter.lua", "claim.lua");
 
@@ -17,6 +18,8 @@ pub struct ClaimStep<'a> {
     pub run: u64,
     /// Position in line.
     pub position: u64,
+    /// The number that stands there.
+    pub cohort: Cohort,
     /// Counted by `max_active`.
     pub buyer: &'a BuyerId,
     /// How long the admission lasts.
@@ -44,6 +47,8 @@ pub enum Claim {
     NotCalled,
     /// Both windows have lapsed, or the admission is used up.
     Missed,
+    /// The place was given up.
+    Left,
     /// The draw is not made yet.
     NotOpen,
     /// The sale is over.
@@ -61,7 +66,9 @@ impl RoomStore {
         let mut call = CLAIM.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.meter());
         call.key(keys.claims()).key(keys.active()).key(keys.calls());
+        call.key(keys.left());
         call.arg(step.run).arg(step.position).arg(step.buyer.as_str()).arg(step.token_ttl_ms);
+        call.arg(step.cohort.to_string());
         let raw: (String, String, String, String) = self.store.run(&call).await?;
         let (outcome, slot, epoch, now) = raw;
         Ok(match outcome.as_str() {
@@ -69,6 +76,7 @@ impl RoomStore {
             "wait" => Claim::Wait { slot_ms: due_ms(&slot)?, now_ms: instant_ms(&now)? },
             "not-called" => Claim::NotCalled,
             "missed" => Claim::Missed,
+            "left" => Claim::Left,
             "not-open" => Claim::NotOpen,
             "closed" => Claim::Closed,
             "void" => Claim::Void,

@@ -1,11 +1,11 @@
 -- Joins of one node, up to 512 in one step, all at one instant.
--- KEYS control room joins accounts addresses
+-- KEYS control room joins accounts addresses left
 -- ARGV places_per_ip max_places, then per join: key account address number owner
 --   lapsed
 --   (number and owner: what a valid ticket of the asker says; lapsed: a number of the asker's that
 --   was called and missed, and leads to a new one; "" = none)
 -- Answers {now, run, then per join: number or refusal, 1 if known before, account of the place}
-local control_key, room_key, joins, accounts, addresses = unpack(KEYS)
+local control_key, room_key, joins, accounts, addresses, left = unpack(KEYS)
 if not is_loaded(room_key) then
   return { 'unloaded' }
 end
@@ -63,11 +63,19 @@ local function is_lower(a, b)
   return tonumber(string.sub(a, 2)) < tonumber(string.sub(b, 2))
 end
 
+-- A number that was given up is nobody's any more.
+local function is_left(number)
+  return redis.call('ZSCORE', left, control[1] .. ':' .. number)
+end
+
 -- What is known of the asker: number, and the account it is tied to ("" = none).
 local function known_place(key, account, number, owner, lapsed)
   local tied = account ~= '' and redis.call('HGET', accounts, account)
-  if tied == lapsed then
+  if tied and (tied == lapsed or is_left(tied)) then
     tied = false
+  end
+  if number ~= '' and is_left(number) then
+    number, owner = '', ''
   end
   if number ~= '' and owner == account and account ~= '' then
     -- A ticket of this very account outlives a store loss; the lower number wins.
@@ -85,7 +93,7 @@ local function known_place(key, account, number, owner, lapsed)
       return nil
     end
     joined, joiner = string.match(record, '^(%S+) (.*)$')
-    if joined == lapsed then
+    if joined == lapsed or is_left(joined) then
       return nil
     end
   end

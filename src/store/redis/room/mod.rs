@@ -7,9 +7,11 @@ mod claim;
 mod control;
 mod figures;
 mod join;
+mod leave;
 mod load;
 mod opening;
 mod record;
+mod sent_on;
 mod snapshot;
 
 pub use advance::Advance;
@@ -17,9 +19,11 @@ pub use ceilings::Ceilings;
 pub use claim::{Claim, ClaimStep};
 pub use control::{ControlChange, Publish};
 pub use join::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
+pub use leave::Leave;
 pub use load::Loading;
 pub use opening::{Freeze, Opening};
-pub use snapshot::RoomState;
+pub use sent_on::SentOn;
+pub use snapshot::{LeftNews, RoomState};
 
 use super::keys::SaleKeys;
 use super::{RedisFailure, RedisStore};

@@ -11,6 +11,7 @@ use crate::domain::meter::{Anchor, Meter};
 use crate::domain::rate::Rate;
 use crate::domain::sale::Control;
 use crate::domain::stock::Figures;
+use crate::domain::ticket::Cohort;
 
 static SNAPSHOT: LazyLock<Script> = script!("prelude.lua", "snapshot.lua");
 
@@ -37,19 +38,50 @@ pub struct RoomState {
     pub meter: Meter,
     /// The figures last written.
     pub figures: Option<Figures>,
+    /// Places given up that were not known before.
+    pub left: LeftNews,
 }
 
+/// Places given up, in the order of leaving.
+#[derive(Debug, Clone, Default)]
+pub struct LeftNews {
+    /// All there are.
+    pub count: u64,
+    /// Those of the run among them that follow the known ones, a bounded number at a look.
+    pub numbers: Vec<Cohort>,
+    /// How many were read, those of other runs included.
+    pub read: u64,
+}
+
+/// So many at a look.
+const LEFT_MAX: usize = 500;
+
 type Hash = HashMap<String, String>;
+type Raw = (String, bool, Hash, Hash, Hash, String, u64, u64, Vec<String>);
 
 impl RoomStore {
     /// Redis' clock (Unix milliseconds), and the room if it is loaded.
     pub async fn look(&self) -> Result<(u64, Option<RoomState>), RedisFailure> {
+        self.look_at(0, 0).await
+    }
+
+    /// The same, with the places given up that follow the first `known` of them.
+    pub async fn look_beyond(&self, known: u64) -> Result<(u64, Option<RoomState>), RedisFailure> {
+        self.look_at(known, LEFT_MAX).await
+    }
+
+    async fn look_at(
+        &self,
+        left_known: u64,
+        left_more: usize,
+    ) -> Result<(u64, Option<RoomState>), RedisFailure> {
         let keys = &self.keys;
         let mut call = SNAPSHOT.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.meter());
-        call.key(keys.active()).key(keys.figures());
-        let raw: (String, bool, Hash, Hash, Hash, String, u64) = self.store.run(&call).await?;
-        let (now, is_loaded, control, room, meter, figures, active) = raw;
+        call.key(keys.active()).key(keys.figures()).key(keys.left());
+        call.arg(left_known).arg(left_more);
+        let raw: Raw = self.store.run(&call).await?;
+        let (now, is_loaded, control, room, meter, figures, active, left, numbers) = raw;
         let now_ms = instant_ms(&now)?;
         if !is_loaded {
             return Ok((now_ms, None));
@@ -74,9 +106,15 @@ impl RoomStore {
             active,
             meter: parse_meter(&meter)?,
             figures: serde_json::from_str(&figures).ok(),
+            left: left_news(left, &numbers, control.get("run").map_or("", String::as_str)),
         };
         Ok((now_ms, Some(state)))
     }
+}
+
+fn left_news(count: u64, raw: &[String], run: &str) -> LeftNews {
+    let of_run = |raw: &String| Cohort::parse(raw.strip_prefix(run)?.strip_prefix(':')?);
+    LeftNews { count, numbers: raw.iter().filter_map(of_run).collect(), read: raw.len() as u64 }
 }
 
 fn opening(room: &Hash) -> Result<Option<Opening>, RedisFailure> {
