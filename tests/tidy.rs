@@ -228,3 +228,57 @@ fn every_module_file_is_part_of_the_crate() {
     }
     none(&violations);
 }
+
+/// The fields of a struct of settings: what the file calls them, their types and their comments.
+fn fields(text: &str, name: &str) -> Option<Vec<(String, String, String)>> {
+    let body = text.split_once(&format!("pub struct {name} {{\n"))?.1.split_once("\n}\n")?.0;
+    let (mut found, mut comment, mut renamed) = (vec![], String::new(), None);
+    for line in body.lines().map(str::trim) {
+        if let Some(said) = line.strip_prefix("///") {
+            comment = format!("{comment}{said}");
+        } else if let Some(rest) = line.split_once("rename = \"").map(|(_, rest)| rest) {
+            renamed = rest.split('"').next().map(str::to_owned);
+        } else if let Some((field, is)) =
+            line.strip_prefix("pub ").and_then(|line| line.split_once(": "))
+        {
+            let key = renamed.take().unwrap_or_else(|| field.to_owned());
+            found.push((key, is.trim_end_matches(',').to_owned(), std::mem::take(&mut comment)));
+        }
+    }
+    Some(found)
+}
+
+#[test]
+fn every_settings_key_has_its_row_and_says_in_its_comment_what_the_row_says() {
+    use stanchion::config::keys::KEYS;
+    let settings = files().into_iter().filter(|file| file.path.starts_with("src/config/settings"));
+    let text: String = settings.map(|file| file.text).collect();
+    let mut open = vec![("Settings".to_owned(), String::new())];
+    let (mut violations, mut seen) = (vec![], BTreeSet::new());
+    while let Some((name, path)) = open.pop() {
+        for (key, is, comment) in fields(&text, &name).unwrap() {
+            let path = if path.is_empty() { key } else { format!("{path}.{key}") };
+            let inner = is.trim_start_matches("Vec<").trim_start_matches("Option<");
+            let inner = inner.trim_end_matches('>');
+            if fields(&text, inner).is_some() {
+                open.push((inner.to_owned(), path));
+                continue;
+            }
+            let Some((row, effect)) = KEYS.iter().find(|(row, _)| *row == path) else {
+                violations.push(format!("{path}: has no row in src/config/keys.rs"));
+                continue;
+            };
+            seen.insert(*row);
+            if !comment.to_lowercase().contains(&format!("{}.", effect.words()))
+                && !comment.to_lowercase().contains(&format!("{};", effect.words()))
+            {
+                violations.push(format!("{path}: its comment does not say {effect:?}: {comment}"));
+            }
+        }
+    }
+    // A sale or a SKU that comes or goes is no key.
+    let keys = KEYS.iter().filter(|(row, _)| !["sale", "sale.sku"].contains(row));
+    let gone = keys.filter(|(row, _)| !seen.contains(row));
+    violations.extend(gone.map(|(row, _)| format!("{row}: is no key of the settings")));
+    none(&violations);
+}

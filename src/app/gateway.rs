@@ -49,13 +49,26 @@ pub(super) fn start(
         connections: parts.life.public().tasks(),
         metrics: &parts.metrics,
     })?;
-    serve(parts, &Arc::new(gateway), public)?;
+    let gateway = Arc::new(gateway);
+    serve(parts, &gateway, public)?;
+    follow(parts, gateway);
 
     let core: Vec<String> = core_url.split(',').map(|url| url.trim().to_owned()).collect();
     health.add("core", false, move || probes::any_listens(core.clone()));
     let shop = settings.shop.origins.clone();
     health.add("shop", false, move || probes::any_listens(shop.clone()));
     Ok(rooms)
+}
+
+/// The edge follows the hot keys of its node.
+fn follow(parts: &Parts, gateway: Arc<Gateway>) {
+    let (mut running, ending) = (parts.running.subscribe(), parts.life.ending());
+    parts.life.background("hot settings", async move {
+        while let Some(Ok(())) = ending.run_until_cancelled(running.changed()).await {
+            let settings = Arc::clone(&running.borrow_and_update());
+            gateway.reload(&settings);
+        }
+    });
 }
 
 fn room(parts: &Parts, clock: &RoomClock, sale: &Sale) -> Arc<Room> {

@@ -8,12 +8,14 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::ValueEnum;
 use secrecy::ExposeSecret;
+use tokio::sync::watch;
 
 use super::listeners::Doors;
 use super::secrets::Secrets;
 use super::{core, gateway, limits, probes, reload, settle};
 use crate::config::Settings;
 use crate::config::load::Loaded;
+use crate::config::reload::ReloadState;
 use crate::lifecycle::{Lifecycle, Signals};
 use crate::ops;
 use crate::ops::health::Health;
@@ -55,7 +57,12 @@ impl Role {
 
 /// What every part of a process is given.
 pub(super) struct Parts {
+    /// As at the start.
     pub(super) settings: Arc<Settings>,
+    /// With the hot keys of this node as they are now; every value is news.
+    pub(super) running: watch::Sender<Arc<Settings>>,
+    /// What became of the file since.
+    pub(super) reload: Arc<ReloadState>,
     pub(super) life: Lifecycle,
     pub(super) metrics: Arc<Metrics>,
     pub(super) keys: Arc<Keys>,
@@ -69,7 +76,8 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     limits::raise(&mut settings.limits.max_connections);
     let signals = Signals::listen().context("listening for SIGTERM and SIGINT")?;
     let life = Lifecycle::new();
-    let parts = parts(settings, role, secrets, life.clone())?;
+    let reload = Arc::new(ReloadState::new(&loaded.file, &loaded.settings));
+    let parts = parts(settings, reload, role, secrets, life.clone())?;
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
     doors.announce()?;
     reload::start(&parts, &loaded)?;
@@ -89,7 +97,7 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
 
     let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics));
     parts.serve_router("ops listener", doors.ops, router);
-    settle::settle(&rooms, &parts.settings.sales).await;
+    settle::settle(&rooms).await;
     writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
     tracing::info!(role = role.name(), "ready");
     life.run(signals, DRAIN).await
@@ -97,6 +105,7 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
 
 fn parts(
     settings: Settings,
+    reload: Arc<ReloadState>,
     role: Role,
     secrets: Secrets,
     life: Lifecycle,
@@ -107,7 +116,9 @@ fn parts(
         keys: Arc::new(keys(&settings.keys.dir, role)?),
         redis: redis::connect(secrets.redis_url.expose_secret()).context("redis.urls_env")?,
         secrets,
+        running: watch::Sender::new(Arc::new(settings.clone())),
         settings: Arc::new(settings),
+        reload,
     })
 }
 

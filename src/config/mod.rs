@@ -3,6 +3,7 @@
 mod cure;
 pub mod defaults;
 mod document;
+pub mod keys;
 pub mod load;
 pub mod problem;
 #[cfg(test)]

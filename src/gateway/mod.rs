@@ -26,6 +26,7 @@ mod waiting;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -106,7 +107,7 @@ pub struct Gateway {
     trusted: Trusted,
     /// Lower case, without port.
     hostnames: Vec<String>,
-    cors_origins: Vec<String>,
+    cors_origins: ArcSwap<Vec<String>>,
     login_url: String,
     draining: CancellationToken,
 }
@@ -144,10 +145,16 @@ impl Gateway {
             hostnames: hostnames
                 .map(|name| name.trim_end_matches('.').to_ascii_lowercase())
                 .collect(),
-            cors_origins: settings.public.cors_origins.clone(),
+            cors_origins: ArcSwap::from_pointee(settings.public.cors_origins.clone()),
             login_url: settings.account.login_url.clone(),
             draining: parts.draining,
         })
+    }
+
+    /// Takes over the hot keys that are this node's own.
+    pub fn reload(&self, settings: &Settings) {
+        self.trusted.replace(settings.public.trusted_proxies.clone());
+        self.cors_origins.store(Arc::new(settings.public.cors_origins.clone()));
     }
 
     /// Whose forwarding headers are believed; listeners keep their idle connections longer.

@@ -32,7 +32,7 @@ impl Gateway {
         } else {
             self.checked(request, peer).await
         };
-        respond::share(&mut response, origin.as_ref(), &self.cors_origins);
+        respond::share(&mut response, origin.as_ref(), &self.cors_origins.load());
         respond::finish(&mut response, &method);
         self.counted.count(&response);
         response
@@ -121,7 +121,7 @@ impl Gateway {
         call: Call,
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
-        if asked.method() == Method::POST && asked.is_foreign(&self.cors_origins) {
+        if asked.method() == Method::POST && asked.is_foreign(&self.cors_origins.load()) {
             let detail = "this was sent by a page of another site; do it from a page of this one";
             return Err(Refusal::new(Problem::NotAdmitted, detail));
         }

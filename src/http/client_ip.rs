@@ -1,7 +1,9 @@
 //! Who is asking: the socket's address, unless a trusted proxy says otherwise.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
@@ -18,20 +20,25 @@ pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-p
 /// `X-Forwarded-Host`
 pub const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The proxies whose forwarding headers are believed.
+/// The proxies whose forwarding headers are believed; clones follow a replacement.
 #[derive(Debug, Clone, Default)]
-pub struct Trusted(Vec<IpNet>);
+pub struct Trusted(Arc<ArcSwap<Vec<IpNet>>>);
 
 impl Trusted {
     /// Trusts these networks.
     pub fn new(networks: Vec<IpNet>) -> Self {
-        Self(networks)
+        Self(Arc::new(ArcSwap::from_pointee(networks)))
+    }
+
+    /// Trusts these networks from now on, and no others.
+    pub fn replace(&self, networks: Vec<IpNet>) {
+        self.0.store(Arc::new(networks));
     }
 
     /// Whether an address is a proxy of ours; IPv4-mapped forms count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(&address))
+        self.0.load().iter().any(|network| network.contains(&address))
     }
 }
 

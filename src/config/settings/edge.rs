@@ -11,7 +11,7 @@ use crate::config::span::Span;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Public {
-    /// Sockets to listen on. Restart-only.
+    /// Sockets to listen on.
     #[serde(rename = "listener")]
     pub listeners: Vec<Listener>,
     /// What we answer to, port ignored; other Hosts: 421. Restart-only.
@@ -20,8 +20,7 @@ pub struct Public {
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// Origins whose scripts may read our refusals and statuses. Hot.
     pub cors_origins: Vec<String>,
-    /// The certificates of the TLS listeners, chosen by the name that the client asks for. The
-    /// files are read again when they change; the list itself is hot as well.
+    /// The certificates of the TLS listeners, chosen by the name that the client asks for.
     pub certificates: Vec<Certificate>,
     /// Plain http listeners answer every request of a shopper with a redirect to https.
     /// Restart-only.
@@ -50,9 +49,9 @@ pub struct Listener {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// PEM chain. Hot.
+    /// PEM chain. Restart-only; the file's content is read again when it changes.
     pub cert_file: PathBuf,
-    /// PEM key. Hot.
+    /// PEM key. Restart-only; the file's content is read again when it changes.
     pub key_file: PathBuf,
 }
 

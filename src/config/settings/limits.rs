@@ -17,13 +17,13 @@ pub struct Limits {
     /// Connections of one address whose first request has not been read, trusted proxies not
     /// counted. Restart-only.
     pub max_handshakes_per_ip: usize,
-    /// Anonymous visitors on gated paths and joins; IPv6 by /64. Restart-only.
+    /// Anonymous visitors on gated paths and joins; IPv6 by /64.
     pub per_ip: QuotaSettings,
-    /// Signed-in accounts. Restart-only.
+    /// Signed-in accounts.
     pub per_account: QuotaSettings,
-    /// Claims and orders of one visitor. Restart-only.
+    /// Claims and orders of one visitor.
     pub per_admission: QuotaSettings,
-    /// Status polls, by ticket and never by address. Restart-only.
+    /// Status polls, by ticket and never by address.
     pub poll: QuotaSettings,
 }
 
@@ -31,9 +31,9 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaSettings {
-    /// On average.
+    /// On average. Restart-only.
     pub rate: Rate,
-    /// At once; at least 1.
+    /// At once; at least 1. Restart-only.
     pub burst: u32,
 }
 

@@ -35,11 +35,11 @@ pub enum LatePayment {
 pub struct Sale {
     /// Names the sale in paths, cookies and keys. Restart-only.
     pub id: SaleId,
-    /// Joining begins. Hot until the draw, refused after it.
+    /// Joining begins. Hot until the draw.
     pub lobby_opens: jiff::Timestamp,
-    /// The draw. Hot until the draw, refused after it.
+    /// The draw. Hot until the draw.
     pub opens: jiff::Timestamp,
-    /// No claims and no new holds from here on. Hot until the draw, refused after it.
+    /// No claims and no new holds from here on. Hot until the draw.
     pub closes: jiff::Timestamp,
     /// Protected from `lobby_opens` to `closes`; a trailing `/**` = and all below.
     /// Restart-only.
@@ -101,7 +101,7 @@ pub struct Sale {
     /// Refused during a sale.
     #[serde(default)]
     pub beacon_round: u64,
-    /// What is sold. Refused during a sale.
+    /// What is sold.
     #[serde(rename = "sku")]
     pub skus: Vec<SaleSku>,
 }

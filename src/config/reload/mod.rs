@@ -1,131 +1,22 @@
 //! Reload: what changed in the file since this node read it, and what may change while it runs.
 
+mod change;
+mod diff;
+#[cfg(test)]
+mod every_key;
+mod state;
+
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use toml::Value;
 
-use super::document::child;
+pub use change::{Change, differing};
+pub use diff::{Diff, Difference, diff};
+pub use state::{ReloadState, Reloaded, version};
+
 use super::load::{Loaded, bytes, parse};
 use super::problem::Refused;
-use super::settings::{Sale, Settings};
-use super::span::Span;
-use crate::domain::id::SaleId;
-use crate::domain::rate::Rate;
-
-/// Changed values of a sale's hot keys; `None` = as before.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Change {
-    /// Of this sale.
-    pub sale: SaleId,
-    /// Admissions per second.
-    pub rate: Option<Rate>,
-    /// Whether the line stands still.
-    pub paused: Option<bool>,
-    /// Admissions at once after an idle moment.
-    pub burst: Option<u32>,
-    /// Cap on open admissions; 0 = none.
-    pub max_active: Option<u32>,
-    /// How long a called visitor may take to claim.
-    pub claim_window: Option<Span>,
-}
-
-impl Change {
-    fn between(old: &Sale, new: &Sale) -> Option<Self> {
-        fn changed<T: PartialEq + Copy>(old: T, new: T) -> Option<T> {
-            (old != new).then_some(new)
-        }
-        let change = Self {
-            sale: new.id.clone(),
-            rate: changed(old.rate, new.rate),
-            paused: changed(old.paused, new.paused),
-            burst: changed(old.burst, new.burst),
-            max_active: changed(old.max_active, new.max_active),
-            claim_window: changed(old.claim_window, new.claim_window),
-        };
-        let nothing = Self {
-            sale: new.id.clone(),
-            rate: None,
-            paused: None,
-            burst: None,
-            max_active: None,
-            claim_window: None,
-        };
-        (change != nothing).then_some(change)
-    }
-
-    /// Both, the later one where they speak of the same key.
-    #[must_use]
-    pub fn then(self, later: Self) -> Self {
-        Self {
-            sale: later.sale,
-            rate: later.rate.or(self.rate),
-            paused: later.paused.or(self.paused),
-            burst: later.burst.or(self.burst),
-            max_active: later.max_active.or(self.max_active),
-            claim_window: later.claim_window.or(self.claim_window),
-        }
-    }
-}
-
-/// The difference between a node's settings and its file.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Diff {
-    /// Of hot keys, a sale each.
-    pub changes: Vec<Change>,
-    /// Keys that differ and are read only at the start.
-    pub restart_only: Vec<String>,
-    /// The node's settings from now on: hot keys as in the file, the rest as before.
-    settings: Settings,
-}
-
-/// Compares settings.
-pub fn diff(old: &Settings, new: &Settings) -> Diff {
-    let mut settings = old.clone();
-    // The file's settings with the hot keys as before: what still differs needs a restart.
-    let mut cold = new.clone();
-    let mut changes = vec![];
-    for ours in &mut settings.sales {
-        let Some(theirs) = cold.sales.iter_mut().find(|sale| sale.id == ours.id) else { continue };
-        changes.extend(Change::between(ours, theirs));
-        let hot = |to: &mut Sale, from: &Sale| {
-            (to.rate, to.paused, to.burst) = (from.rate, from.paused, from.burst);
-            (to.max_active, to.claim_window) = (from.max_active, from.claim_window);
-        };
-        let before = ours.clone();
-        hot(ours, theirs);
-        hot(theirs, &before);
-    }
-    let mut restart_only = vec![];
-    if let (Ok(old), Ok(new)) = (Value::try_from(old), Value::try_from(&cold)) {
-        differing(&old, &new, "", &mut restart_only);
-    }
-    Diff { changes, restart_only, settings }
-}
-
-/// The paths of all values that are not the same in both.
-fn differing(old: &Value, new: &Value, path: &str, found: &mut Vec<String>) {
-    match (old, new) {
-        (Value::Table(old), Value::Table(new)) => {
-            let mut keys: Vec<_> = old.keys().chain(new.keys()).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            for key in keys {
-                match (old.get(key), new.get(key)) {
-                    (Some(old), Some(new)) => differing(old, new, &child(path, key), found),
-                    _ => found.push(child(path, key)),
-                }
-            }
-        }
-        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
-            for (at, (old, new)) in old.iter().zip(new).enumerate() {
-                differing(old, new, &format!("{path}[{at}]"), found);
-            }
-        }
-        _ if old == new => {}
-        _ => found.push(path.to_owned()),
-    }
-}
+use super::settings::Settings;
 
 /// What a look at the file found.
 #[derive(Debug)]
@@ -176,6 +67,11 @@ impl Watcher {
         &self.file
     }
 
+    /// What this node runs with: its file's, but for what waits for a restart.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Reads the file; two looks must see the same new bytes before they are judged.
     pub fn look(&mut self, now: jiff::Timestamp) -> Look {
         let bytes = bytes(&self.file);
@@ -195,7 +91,7 @@ impl Watcher {
         match bytes.and_then(|bytes| parse(&self.file, bytes, now)) {
             Err(refused) => Look::Refused(refused),
             Ok(loaded) => {
-                let diff = diff(&self.settings, &loaded.settings);
+                let diff = diff(&self.settings, &loaded.settings, now);
                 self.settings = diff.settings.clone();
                 Look::Good(Box::new(diff))
             }
@@ -210,10 +106,12 @@ pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::Effect;
     use super::super::load::load;
     use super::*;
+    use crate::domain::rate::Rate;
 
-    const EXAMPLE: &str = include_str!("../../config/sale.example.toml");
+    const EXAMPLE: &str = include_str!("../../../config/sale.example.toml");
 
     fn now() -> jiff::Timestamp {
         "2026-12-01T12:00:00Z".parse().unwrap()
@@ -259,7 +157,8 @@ mod tests {
         let change = &diff.changes[0];
         assert_eq!((change.rate, change.paused), (Some(Rate::whole(50)), Some(true)));
         assert_eq!((change.burst, change.max_active, change.claim_window), (None, None, None));
-        assert!(diff.restart_only.is_empty());
+        assert_eq!(diff.keys(Effect::Hot), ["sale[0].paused", "sale[0].rate"]);
+        assert_eq!(diff.differences.len(), 2);
         assert!(matches!(watcher.look(now()), Look::Same));
     }
 
@@ -270,11 +169,11 @@ mod tests {
         file.write(&faster().replace("hold = \"10m\"", "hold = \"5m\"").replace("500", "600"));
 
         let Look::Good(diff) = settled(&mut watcher) else { panic!("not good") };
-        assert_eq!(diff.restart_only, ["sale[0].hold", "sale[0].sku[0].units"]);
+        assert_eq!(diff.keys(Effect::Restart), ["sale[0].hold", "sale[0].sku[0].units"]);
         assert_eq!(diff.changes.len(), 1);
         file.write(&faster());
         let Look::Good(diff) = settled(&mut watcher) else { panic!("not good") };
-        assert_eq!((diff.restart_only.len(), diff.changes.len()), (0, 0));
+        assert!(diff.is_empty());
     }
 
     #[test]
@@ -304,7 +203,7 @@ mod tests {
         file.write(&(second + EXAMPLE));
 
         let Look::Good(diff) = settled(&mut watcher) else { panic!("not good") };
-        assert_eq!(diff.restart_only, ["sale"]);
+        assert_eq!(diff.keys(Effect::Restart), ["sale[0]"]);
         assert!(diff.changes.is_empty());
     }
 }
