@@ -18,6 +18,7 @@ mod ledger_batch;
 mod ledger_life;
 mod ledger_lost;
 mod processes;
+mod reload;
 mod room_ground;
 mod room_leave;
 mod room_line;
