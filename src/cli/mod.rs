@@ -2,8 +2,10 @@
 
 mod check;
 mod draw;
+mod init;
 mod keys;
 mod serve;
+mod shell;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,6 +40,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Write a commented settings file for your shop and a sale.
+    #[command(
+        after_help = "Example:\n  stanchion init shop.toml --shop http://127.0.0.1:3000 --hostname shop.example --sale spring-drop --opens 2027-03-01T12:00:00Z --units 500 --rate 20/s"
+    )]
+    Init(init::Init),
     /// Run the waiting room and the stock behind it.
     #[command(
         after_help = "Example:\n  stanchion serve -c config/stanchion.toml\n  stanchion serve -c config/stanchion.toml --role gateway"
@@ -59,6 +66,22 @@ enum Command {
     /// The draw of a sale.
     #[command(subcommand)]
     Draw(draw::Command),
+    /// Completions for a shell, to be put where it looks for them.
+    #[command(
+        after_help = "Example:\n  stanchion completions bash > /etc/bash_completion.d/stanchion"
+    )]
+    Completions {
+        /// The shell.
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// The manual page of the program, or of a command.
+    #[command(after_help = "Example:\n  stanchion man serve | man -l -")]
+    Man {
+        /// A command, as `keys rotate`; else the program.
+        #[arg(value_name = "COMMAND")]
+        command: Vec<String>,
+    },
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(crate::lab::cli::Command),
@@ -67,11 +90,14 @@ enum Command {
 /// Runs the process' own command line.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Init(args) => init::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Healthcheck { url } => healthcheck(&url),
         Command::Keys(command) => keys::run(command),
         Command::Draw(command) => draw::run(command),
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man { command } => shell::man(&command),
         #[cfg(feature = "lab")]
         Command::Lab(command) => {
             crate::telemetry::start_logs(crate::config::settings::LogFormat::Text);
@@ -99,9 +125,12 @@ fn healthcheck(url: &http::Uri) -> anyhow::Result<ExitCode> {
 
 /// The settings that were named, or found, read and checked.
 fn read(named: Option<&Path>) -> Result<Loaded, Refused> {
+    load::load(&load::find(named)?, now())
+}
+
+fn now() -> jiff::Timestamp {
     let now_ms = i64::try_from(SystemClock.now_ms()).unwrap_or(i64::MAX);
-    let now = jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default();
-    load::load(&load::find(named)?, now)
+    jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default()
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
