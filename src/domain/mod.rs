@@ -7,6 +7,7 @@ pub mod left;
 pub mod limits;
 pub mod meter;
 pub mod pacer;
+pub mod pass;
 pub mod path;
 pub mod pattern;
 pub mod quantity;

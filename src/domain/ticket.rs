@@ -147,6 +147,19 @@ pub fn subject(place_key: &[u8; 32], sale: &SaleId, run: u64, cohort: Cohort) ->
     )
 }
 
+/// `sub` of one who comes past the line: by the use of a pass.
+pub fn outside_subject(place_key: &[u8; 32], sale: &SaleId, pass: &str, number: u64) -> String {
+    first_128_bits(
+        place_key,
+        &[
+            b"stanchion/pass-sub/v1",
+            sale.as_str().as_bytes(),
+            pass.as_bytes(),
+            number.to_string().as_bytes(),
+        ],
+    )
+}
+
 /// `jti` of an admission: the same of `sub` ‖ epoch, so that claiming again in one epoch makes no
 /// second default order key.
 pub fn admission_id(place_key: &[u8; 32], sub: &str, epoch: u64) -> String {

@@ -45,7 +45,7 @@ pub(super) struct CoreCall<'a> {
     pub(super) method: Method,
     /// Path and query.
     pub(super) target: String,
-    /// The shopper's admission.
+    /// The shopper's admission, "" where none is asked for.
     pub(super) admission: &'a str,
     /// For new reservations.
     pub(super) order_key: Option<&'a str>,
@@ -80,7 +80,9 @@ impl CoreClient {
         let headers = request.headers_mut();
         put(headers, header::HOST, &self.host);
         put(headers, header::AUTHORIZATION, self.bearer.expose_secret());
-        put(headers, STANCHION_ADMISSION, call.admission);
+        if !call.admission.is_empty() {
+            put(headers, STANCHION_ADMISSION, call.admission);
+        }
         if let Some(key) = call.order_key {
             put(headers, IDEMPOTENCY_KEY, key);
         }
@@ -155,6 +157,9 @@ impl CoreAnswer {
         let detail = body["detail"].as_str().unwrap_or("the order was refused");
         let mut refusal = Refusal::new(problem.unwrap_or(Problem::CoreUnavailable), detail)
             .status(self.status.as_u16());
+        if let Some(reason) = body["reason"].as_str() {
+            refusal = refusal.with("reason", reason);
+        }
         if let Some(ms) = body["retry_after_ms"].as_u64() {
             refusal = refusal.retry_after_ms(ms);
         }

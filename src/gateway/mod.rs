@@ -6,6 +6,7 @@
 mod accounts;
 mod asked;
 pub mod assets;
+mod bypass;
 mod checkout;
 mod cookies;
 mod core_client;

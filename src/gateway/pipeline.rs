@@ -84,10 +84,16 @@ impl Gateway {
         match route::decide(asked, &self.sales, now_ms)? {
             Route::Shop(free) => self.shop.forward(asked, &Permit::Free(free)).await,
             Route::Gated(sale) => self.gated(asked, sale, now_ms).await,
-            Route::Own(Own::Jwks) => Ok(own::jwks(self.keys.jwks())),
+            Route::Own(Own::Jwks) => Ok(own::jwks(&self.keys.jwks())),
             Route::Own(Own::Asset(name)) => own::asset(asked, &name),
             Route::Own(Own::Problem(name)) => own::problem(asked.reader, &name, now_ms),
             Route::Own(Own::Preflight) => Ok(own::preflight()),
+            Route::Own(Own::PassPage) => Ok(self.pass_page(asked)),
+            Route::Own(Own::Redeem) => {
+                self.refuse_foreign(asked)?;
+                self.limiter.address(AddressKey::of(asked.client.ip))?;
+                self.redeem_any(asked).await
+            }
             Route::Own(Own::Sale(sale, call)) => self.called(asked, sale, call, now_ms).await,
         }
     }
@@ -108,6 +114,9 @@ impl Gateway {
             Some(pass) => self.shop.forward(asked, &Permit::Admitted(pass)).await,
             None => {
                 self.limit(asked, &visitor)?;
+                if let Some(done) = self.past_the_line(asked, sale, &visitor).await {
+                    return done;
+                }
                 queue_page::at_gate(asked, sale, &visitor, &self.login_url).await
             }
         }
@@ -121,10 +130,7 @@ impl Gateway {
         call: Call,
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
-        if asked.method() == Method::POST && asked.is_foreign(&self.cors_origins.load()) {
-            let detail = "this was sent by a page of another site; do it from a page of this one";
-            return Err(Refusal::new(Problem::NotAdmitted, detail));
-        }
+        self.refuse_foreign(asked)?;
         let visitor = match call {
             Call::Draw => return waiting::draw(sale),
             Call::Stock => return waiting::stock(sale),
@@ -137,7 +143,7 @@ impl Gateway {
             Call::Page => Ok(queue_page::show(asked, sale, &visitor, &self.login_url)),
             Call::Join => waiting::join(asked, sale, &visitor).await,
             Call::Status => Ok(waiting::status(sale, &visitor)),
-            Call::Claim => waiting::claim(asked, sale, &visitor).await,
+            Call::Claim => self.claim(asked, sale, &visitor).await,
             Call::Draw => waiting::draw(sale),
             Call::Stock => waiting::stock(sale),
             Call::Orders => checkout::own_orders(&self.core, sale, &visitor).await,
@@ -153,7 +159,16 @@ impl Gateway {
         }
     }
 
-    async fn visitor(
+    /// No page of another site acts for its visitor.
+    fn refuse_foreign(&self, asked: &Asked) -> Result<(), Refusal> {
+        if asked.method() == Method::POST && asked.is_foreign(&self.cors_origins.load()) {
+            let detail = "this was sent by a page of another site; do it from a page of this one";
+            return Err(Refusal::new(Problem::NotAdmitted, detail));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn visitor(
         &self,
         asked: &Asked,
         sale: &SaleGate,

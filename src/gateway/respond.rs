@@ -86,7 +86,16 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize, kind: Kind) -> Re
 
 /// A page.
 pub(super) fn page(status: StatusCode, view: &PageView, kind: Kind) -> Response<Body> {
-    match pages::render(view) {
+    html(status, pages::render(view), kind)
+}
+
+/// A page that was rendered, if it was.
+pub(super) fn html(
+    status: StatusCode,
+    rendered: Result<Bytes, askama::Error>,
+    kind: Kind,
+) -> Response<Body> {
+    match rendered {
         Ok(html) => {
             let mut response = bytes(status, "text/html; charset=utf-8", html, kind);
             let headers = response.headers_mut();

@@ -28,6 +28,10 @@ pub(super) enum Own<'a> {
     Asset(String),
     /// The page of a problem type.
     Problem(String),
+    /// The page for staff passes.
+    PassPage,
+    /// A staff pass to be counted.
+    Redeem,
     /// Something of a sale.
     Sale(&'a SaleGate, Call),
     /// A browser asks whether its script may ask.
@@ -107,6 +111,8 @@ fn own<'a>(asked: &Asked, sales: &'a [SaleGate]) -> Result<Own<'a>, Refusal> {
         ["jwks.json"] => get(method).map(|()| Own::Jwks),
         ["assets", name] => get(method).map(|()| Own::Asset((*name).to_owned())),
         ["problems", name] => get(method).map(|()| Own::Problem((*name).to_owned())),
+        ["pass"] if method == Method::POST => Ok(Own::Redeem),
+        ["pass"] => get(method).map(|()| Own::PassPage),
         [""] => Err(not_found("there is nothing here; the queue is at /_stanchion/SALE")),
         [sale, call @ ..] => {
             let known = sales.iter().find(|known| known.id().as_str() == *sale);

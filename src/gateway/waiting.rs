@@ -4,8 +4,10 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
+use super::Gateway;
 use super::accounts::Vouched;
 use super::asked::{Asked, own_path};
+use super::bypass::{Brought, admitted, bypass};
 use super::cookies::{self, Kind as Token};
 use super::core_client::IDEMPOTENCY_KEY;
 use super::identify::Visitor;
@@ -34,6 +36,10 @@ struct JoinBody {
 #[serde(deny_unknown_fields)]
 struct ClaimBody {
     next: Option<String>,
+    /// A staff pass: no ticket is needed then.
+    pass: Option<String>,
+    /// The same for a retry with that pass.
+    key: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -148,7 +154,7 @@ pub(super) fn told(sale: &SaleGate, visitor: &Visitor) -> Status {
 }
 
 #[derive(Serialize)]
-struct ClaimAnswer<'a> {
+pub(super) struct ClaimAnswer<'a> {
     admission: &'a str,
     slot_ms: u64,
     expires_at: String,
@@ -162,16 +168,38 @@ struct Booked {
     retry_after_ms: Option<u64>,
 }
 
-/// `POST …/claim`.
-pub(super) async fn claim(
-    asked: &mut Asked,
+impl Gateway {
+    /// `POST …/claim`: by a staff pass, past the line while everybody may, else by the ticket.
+    pub(super) async fn claim(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        visitor: &Visitor,
+    ) -> Result<Response<Body>, Refusal> {
+        let wire = asked.wire()?;
+        let header = Brought::in_header(asked);
+        let body: ClaimBody = asked.read_as().await?;
+        if let Some(pass) = header.or(body.pass) {
+            let brought = Brought { pass, key: body.key, next: body.next };
+            return self.redeem(asked, sale, visitor, wire, brought).await;
+        }
+        let go_on = body.next.as_deref().and_then(own_path);
+        let go_on = go_on.map_or_else(|| sale.way_in(), str::to_owned);
+        if visitor.pass.is_none() && sale.room.is_bypassed() {
+            let pass = bypass(sale, visitor).await;
+            return Ok(admitted(asked, sale, wire, pass, &go_on));
+        }
+        claim(asked, sale, visitor, wire, go_on).await
+    }
+}
+
+async fn claim(
+    asked: &Asked,
     sale: &SaleGate,
     visitor: &Visitor,
+    wire: Wire,
+    go_on: String,
 ) -> Result<Response<Body>, Refusal> {
-    let wire = asked.wire()?;
-    let body: ClaimBody = asked.read_as().await?;
-    let go_on = body.next.as_deref().and_then(own_path);
-    let go_on = go_on.map_or_else(|| sale.way_in(), str::to_owned);
     let ticket = visitor.ticket.as_ref().ok_or_else(|| {
         let detail = "there is no valid ticket of this sale on the request; join first";
         Refusal::new(Problem::NotCalled, detail).with("queue_url", sale.queue_url())
@@ -198,7 +226,11 @@ pub(super) async fn claim(
     }
 }
 
-fn claim_answer<'a>(admission: &Admission, token: &'a str, go_on: String) -> ClaimAnswer<'a> {
+pub(super) fn claim_answer<'a>(
+    admission: &Admission,
+    token: &'a str,
+    go_on: String,
+) -> ClaimAnswer<'a> {
     ClaimAnswer {
         admission: token,
         slot_ms: admission.since_ms(),

@@ -8,6 +8,7 @@ pub mod api;
 mod compare;
 mod loading;
 mod metrics;
+mod passes;
 mod payment;
 mod reconcile;
 mod refuse;

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::loading::Loads;
 use super::metrics::ReservationMetrics;
+use super::passes::REDEEMING_MAX;
 use super::shelf::Shelves;
 use super::unmarked::Unmarked;
 use crate::clock::Clock;
@@ -55,6 +56,7 @@ pub struct Reservations {
     pub(super) loads: Loads,
     pub(super) at_ledger: Arc<Semaphore>,
     pub(super) bypassing: Arc<Semaphore>,
+    pub(super) redeeming: Semaphore,
     /// Control records, as Postgres last told them.
     controls: ArcSwap<HashMap<SaleId, Control>>,
     /// SKUs whose ledger moved without their gate; it follows as soon as Redis answers.
@@ -83,6 +85,7 @@ impl Reservations {
             loads: Loads::default(),
             at_ledger: Arc::new(Semaphore::new(AT_LEDGER_MAX)),
             bypassing: Arc::new(Semaphore::new(BYPASS_MAX)),
+            redeeming: Semaphore::new(REDEEMING_MAX),
             controls: ArcSwap::default(),
             strayed: Mutex::default(),
             unmarked: Unmarked::default(),

@@ -9,6 +9,7 @@ mod join;
 pub mod keys;
 mod leave;
 pub mod metrics;
+mod outside;
 mod place;
 mod snapshot;
 pub mod token;

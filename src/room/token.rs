@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::keys::Keys;
 use crate::domain::admission::{ADMISSION_TYP, Admission, ISSUER};
 use crate::domain::id::SaleId;
+use crate::domain::pass::{PASS_TYP, Pass};
 use crate::domain::ticket::{TICKET_TYP, Ticket, TicketClaims};
 
 /// Longer tokens are refused unread.
@@ -20,7 +21,7 @@ impl Keys {
     /// Signs a ticket.
     pub fn mint_ticket(&self, ticket: Ticket) -> String {
         let header = Header { typ: Some(TICKET_TYP.into()), ..Header::new(Algorithm::HS256) };
-        sign(&header, &TicketClaims::from(ticket), &self.tickets[0].0)
+        sign(&header, &TicketClaims::from(ticket), &self.set().ticket_signer().key)
     }
 
     /// Reads a ticket of this sale; anything else is no ticket. The run is the caller's to check.
@@ -32,18 +33,21 @@ impl Keys {
         let mut rules = rules(Algorithm::HS256);
         rules.validate_aud = true;
         rules.set_audience(&[sale]);
-        self.tickets.iter().find_map(|(_, key)| verify::<TicketClaims>(raw, key, &rules))?.read()
+        let set = self.set();
+        let mut keys = set.ticket_readers.iter();
+        keys.find_map(|key| verify::<TicketClaims>(raw, key, &rules))?.read()
     }
 
     /// Signs an admission.
     pub fn mint_admission(&self, admission: &Admission) -> String {
-        let (kid, key) = &self.signing;
+        let set = self.set();
+        let signer = set.admission_signer();
         let header = Header {
             typ: Some(ADMISSION_TYP.into()),
-            kid: Some(kid.clone()),
+            kid: Some(signer.kid.clone()),
             ..Header::new(Algorithm::EdDSA)
         };
-        sign(&header, admission, key)
+        sign(&header, admission, &signer.key)
     }
 
     /// Reads an admission that we signed, of any sale, epoch and time: whether it counts is for
@@ -53,16 +57,32 @@ impl Keys {
             return None;
         }
         let hash: TokenHash = Sha256::digest(raw).into();
-        if let Some(known) = self.verified.get(&hash) {
+        let set = self.set();
+        if let Some(known) = set.verified.get(&hash) {
             return Some(known);
         }
         let header = header(raw, Algorithm::EdDSA, ADMISSION_TYP)?;
-        let key = self.verifying.get(header.kid.as_deref()?)?;
+        let key = set.verifying.get(header.kid.as_deref()?)?;
         let mut rules = rules(Algorithm::EdDSA);
         rules.set_issuer(&[ISSUER]);
         let admission = Arc::new(verify::<Admission>(raw, key, &rules)?);
-        self.verified.put(hash, admission.clone());
+        set.verified.put(hash, admission.clone());
         Some(admission)
+    }
+
+    /// Signs a staff pass.
+    pub fn mint_pass(&self, pass: &Pass) -> String {
+        let header = Header { typ: Some(PASS_TYP.into()), ..Header::new(Algorithm::HS256) };
+        sign(&header, pass, &self.set().passes.0)
+    }
+
+    /// Reads a staff pass that we signed; whether it counts, the ledger knows.
+    pub fn read_pass(&self, raw: &str) -> Option<Pass> {
+        let header = header(raw, Algorithm::HS256, PASS_TYP)?;
+        if header.kid.is_some() {
+            return None;
+        }
+        verify(raw, &self.set().passes.1, &rules(Algorithm::HS256))
     }
 }
 
@@ -176,13 +196,13 @@ mod tests {
     fn ed_90_forged_admissions_are_no_admissions() {
         let keys = keys();
         let claims = serde_json::to_value(admission(&keys)).unwrap();
-        let kid = keys.signing.0.clone();
+        let kid = keys.set().admission_signer().kid.clone();
         let head = |alg: &str| json!({"typ": ADMISSION_TYP, "alg": alg, "kid": kid});
 
         let none = format!("{}.{}.", encode(&head("none")), encode(&claims));
         assert!(keys.read_admission(&none).is_none());
 
-        let jwks: Value = serde_json::from_str(keys.jwks()).unwrap();
+        let jwks: Value = serde_json::from_str(&keys.jwks()).unwrap();
         let public = URL_SAFE_NO_PAD.decode(jwks["keys"][0]["x"].as_str().unwrap()).unwrap();
         let header = Header {
             typ: Some(ADMISSION_TYP.into()),
@@ -197,7 +217,10 @@ mod tests {
         let as_ticket = keys.mint_ticket(ticket(&keys));
         assert!(keys.read_admission(&as_ticket).is_none());
         let untyped = Header { kid: Some(kid), ..Header::new(Algorithm::EdDSA) };
-        assert!(keys.read_admission(&sign(&untyped, &claims, &keys.signing.1)).is_none());
+        assert!(
+            keys.read_admission(&sign(&untyped, &claims, &keys.set().admission_signer().key))
+                .is_none()
+        );
     }
 
     #[test]

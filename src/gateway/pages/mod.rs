@@ -4,6 +4,7 @@
 //! `static/queue.js` keeps the numbers live and takes the shopper on.
 
 mod filters;
+mod pass;
 mod problems;
 mod render;
 #[cfg(test)]
@@ -11,5 +12,6 @@ mod tests;
 mod view;
 mod words;
 
+pub use pass::pass_form;
 pub use render::{CONTENT_SECURITY_POLICY, render};
 pub use view::{PageState, PageView, ProblemNote};

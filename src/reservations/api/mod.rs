@@ -5,6 +5,7 @@ mod auth;
 mod body;
 mod lookup;
 mod orders;
+mod passes;
 mod payments;
 mod stock;
 mod upkeep;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use secrecy::SecretString;
 
 use self::auth::Bearers;
@@ -52,6 +53,9 @@ pub fn router(
         .route("/v1/stock", get(stock::all))
         .route("/v1/stock/{sku}", get(stock::one).put(stock::set))
         .route("/v1/stock/{sku}/restock", post(stock::restock))
+        .route("/v1/passes", get(passes::all).post(passes::make))
+        .route("/v1/passes/{id}", delete(passes::revoke))
+        .route("/v1/passes/{id}/redeem", post(passes::redeem))
         .route("/v1/audit", get(upkeep::audit))
         .route("/v1/sweep", post(upkeep::sweep))
         .route("/v1/reconcile", post(upkeep::reconcile))

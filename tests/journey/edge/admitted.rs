@@ -107,7 +107,7 @@ fn ed_50_ed_90_forged_expired_foreign_and_cut_admissions_are_absent() {
 
 fn public_key(keys: &Keys) -> Vec<u8> {
     use base64::Engine;
-    let jwks: serde_json::Value = serde_json::from_str(keys.jwks()).unwrap();
+    let jwks: serde_json::Value = serde_json::from_str(&keys.jwks()).unwrap();
     let x = jwks["keys"][0]["x"].as_str().unwrap();
     base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(x).unwrap()
 }

@@ -9,6 +9,7 @@ mod figures;
 mod join;
 mod leave;
 mod load;
+mod occupy;
 mod opening;
 mod record;
 mod sent_on;
