@@ -2,6 +2,7 @@
 
 mod core;
 mod gateway;
+mod keys;
 mod limits;
 mod listeners;
 mod probes;

@@ -1,7 +1,6 @@
 //! One process from its start to its end.
 
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::sync::watch;
 
 use super::listeners::Doors;
 use super::secrets::Secrets;
-use super::{core, gateway, limits, probes, reload, settle};
+use super::{core, gateway, keys, limits, probes, reload, settle};
 use crate::config::Settings;
 use crate::config::load::Loaded;
 use crate::config::reload::ReloadState;
@@ -81,6 +80,7 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
     doors.announce()?;
     reload::start(&parts, &loaded)?;
+    keys::watch(&parts);
 
     let mut health = Health::new(life.draining());
     let redis = parts.redis.clone();
@@ -113,35 +113,11 @@ fn parts(
     Ok(Parts {
         life,
         metrics: Arc::new(Metrics::new(role.name())),
-        keys: Arc::new(keys(&settings.keys.dir, role)?),
+        keys: Arc::new(keys::load(&settings.keys.dir, role)?),
         redis: redis::connect(secrets.redis_url.expose_secret()).context("redis.urls_env")?,
         secrets,
         running: watch::Sender::new(Arc::new(settings.clone())),
         settings: Arc::new(settings),
         reload,
     })
-}
-
-/// Role `all` makes its own keys in an empty folder: with one node there is nobody to share them
-/// with. Any other node that made its own would sign what the others refuse.
-fn keys(dir: &Path, role: Role) -> anyhow::Result<Keys> {
-    let empty = match std::fs::read_dir(dir) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    };
-    let keys = match (empty, role) {
-        (false, _) => Keys::load(dir),
-        (true, Role::All) => {
-            tracing::info!(dir = %dir.display(), "no keys yet: making them");
-            Keys::generate(dir)
-        }
-        (true, Role::Gateway | Role::Core) => {
-            let dir = dir.display();
-            anyhow::bail!(
-                "keys.dir: {dir} has no keys; make them once with `stanchion keys new --dir {dir}` \
-                 and copy the folder to every node"
-            )
-        }
-    };
-    keys.context("keys.dir")
 }

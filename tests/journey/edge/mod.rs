@@ -5,6 +5,7 @@ mod framing;
 mod gate;
 mod limits;
 mod origin;
+mod passes;
 mod shopping;
 mod streaming;
 mod tls;
