@@ -89,6 +89,11 @@ impl Meter {
         self.push(Anchor { from: self.first_not_due(now_ms), instant_ms, rate });
     }
 
+    /// Numbers not yet due are handed out anew: the claims that had booked them are void.
+    pub fn void(&mut self, now_ms: f64) {
+        self.next = self.next.min(self.first_not_due(now_ms));
+    }
+
     /// From the first number not yet due on nothing has a slot.
     pub fn pause(&mut self, now_ms: f64) {
         if let Some(last) = self.anchors.last().copied() {
@@ -188,6 +193,7 @@ mod tests {
         Wait(u32),
         Claim(u8),
         Rate(f64, u32),
+        Void,
         Pause,
         Resume,
     }
@@ -197,6 +203,7 @@ mod tests {
             3 => (0u32..3_000).prop_map(Step::Wait),
             4 => (1u8..40).prop_map(Step::Claim),
             1 => ((0.2f64..300.0), 1u32..6).prop_map(|(r, b)| Step::Rate(r, b)),
+            1 => Just(Step::Void),
             1 => Just(Step::Pause),
             1 => Just(Step::Resume),
         ]
@@ -225,6 +232,10 @@ mod tests {
                     meter.set_rate(now, rate(*r), *b);
                     burst_max = burst_max.max(*b);
                     rates.push((now, *r));
+                }
+                Step::Void => {
+                    collect(&meter, &mut collected, now, &mut due);
+                    meter.void(now);
                 }
                 Step::Pause if open => {
                     collect(&meter, &mut collected, now, &mut due);

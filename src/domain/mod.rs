@@ -1,6 +1,7 @@
 //! The rules of the sale: pure, no async, no I/O; time and randomness come in as arguments.
 
 pub mod admission;
+pub mod control;
 pub mod draw;
 pub mod id;
 pub mod left;
@@ -13,6 +14,7 @@ pub mod pattern;
 pub mod quantity;
 pub mod queue;
 pub mod rate;
+pub mod reading;
 pub mod recovery;
 pub mod refusal;
 pub mod reservation;

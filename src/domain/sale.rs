@@ -82,12 +82,13 @@ impl Control {
     }
 
     /// Two stores' records of one sale become one: the higher version, of equal versions the paused
-    /// one, and always the highest epoch, so that no stop is ever undone by a merge.
+    /// one, and always the highest epoch and run, so that no stop or reset is undone by a merge.
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let newer = (other.version, other.paused) > (self.version, self.paused);
         let mut merged = if newer { other.clone() } else { self.clone() };
         merged.epoch = self.epoch.max(other.epoch);
+        merged.run = self.run.max(other.run);
         merged
     }
 

@@ -5,6 +5,8 @@
 
 mod ceilings;
 mod control;
+mod core_records;
+mod desk;
 mod figures;
 mod opening;
 mod restore;
@@ -22,6 +24,8 @@ use crate::store::postgres::{DatabaseError, Ledger};
 use crate::store::redis::RedisFailure;
 use crate::store::redis::room::RoomStore;
 use ceilings::Leads;
+pub use core_records::CoreRecords;
+pub use desk::{Applied, ControlDesk};
 
 /// How often the room is looked after.
 const WATCH_EVERY: Duration = Duration::from_millis(100);

@@ -8,7 +8,8 @@ impl Keeper {
     /// Loads control, draw, opening and counters from Postgres. Counters resume at their
     /// ceilings, so that no number is given twice; the holes are just absentees.
     pub(super) async fn restore(&self) -> Result<(), KeeperError> {
-        let control = self.control().await?;
+        let mirrored = self.room.control().await?;
+        let control = self.merged_control(mirrored.as_ref()).await?;
         let run = control.run;
         let seed = self.seed(run).await?;
         let opening = self.ledger.database().opening(&self.sale, run).await?;

@@ -1,8 +1,13 @@
-//! Health and metrics, in every role.
+//! Health, metrics and the operators' API, in every role.
 
+mod answer;
 mod ask;
+mod asked;
+mod auth;
 pub mod health;
 mod routes;
+mod sales;
 
 pub use ask::{Answer, ask};
-pub use routes::router;
+pub use auth::{AUTHOR, OpsKey};
+pub use routes::{Ops, router};

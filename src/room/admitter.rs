@@ -1,12 +1,13 @@
 //! The node's heartbeat: look at the room, then call the line on as far as the pacer says.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::Room;
+use super::{Reach, Room};
 use crate::domain::pacer::{Observation, Pacer, TICK_MS};
-use crate::domain::sale::Phase;
+use crate::domain::sale::{Control, Phase};
 use crate::store::redis::RedisFailure;
 use crate::store::redis::room::Advance;
 
@@ -31,6 +32,7 @@ impl Room {
                 Err(_) | Ok(()) => {}
             }
             is_failing = outcome.is_err();
+            self.out_of_reach.store(is_failing, Ordering::Relaxed);
         }
     }
 
@@ -67,8 +69,40 @@ impl Room {
         let known = self.snapshot.load().left_read();
         let (now_ms, state) = self.store.look_beyond(known).await?;
         self.clock.heard(now_ms, asked_ms);
-        let next = self.snapshot.load().next(now_ms, state);
-        self.snapshot.store(next.into());
+        let told = match &state {
+            Some(state) => Some(state.control.clone()),
+            // A stop holds in a room that waits for a core as well.
+            None => self.store.control().await?,
+        };
+        self.snapshot.rcu(|seen| {
+            let next = seen.next(now_ms, state.clone());
+            match &told {
+                Some(control) => next.told(now_ms, Reach::Redis, control),
+                None => next,
+            }
+        });
+        let known = &self.snapshot.load().control;
+        if told.is_some_and(|told| told != *known) {
+            // Redis missed a change that this node has heard of: it is handed back.
+            self.store.adopt(known).await?;
+        }
         Ok(())
+    }
+
+    /// Takes over what a core says is in force, while Redis does not answer.
+    pub fn told_by_core(&self, control: &Control) {
+        let now_ms = self.now_ms();
+        self.snapshot.rcu(|seen| seen.told(now_ms, Reach::Core, control));
+    }
+
+    /// Looks on the tick's grid, for ever, and calls nobody: for a node without a gateway.
+    pub(super) async fn look_on(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(TICK_MS));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            let outcome = self.look().await;
+            self.out_of_reach.store(outcome.is_err(), Ordering::Relaxed);
+        }
     }
 }

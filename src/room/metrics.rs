@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use super::{Room, Snapshot};
+use super::{Reach, Room, Snapshot};
 
 /// The rooms of a node.
 pub struct RoomMetrics {
@@ -34,7 +34,7 @@ impl fmt::Debug for RoomMetrics {
 type Row = (&'static str, &'static str, fn(&Snapshot, u64) -> f64);
 
 #[expect(clippy::cast_precision_loss, reason = "counts of one sale stay far below 2^53")]
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 9] = [
     ("room_line", "Places in line; before the draw, entries", |seen, _| seen.line as f64),
     ("room_called", "Places called", |seen, _| seen.cursor as f64),
     ("room_admitted", "Called places that have claimed in this epoch", |seen, _| {
@@ -50,6 +50,9 @@ const ROWS: [Row; 8] = [
     }),
     ("room_live", "1 while Redis answers and has the room", |seen, now_ms| {
         f64::from(u8::from(seen.is_live(now_ms)))
+    }),
+    ("room_stoppable", "1 while a store tells this node what is in force", |seen, now_ms| {
+        f64::from(u8::from(seen.reach(now_ms) != Reach::Nobody))
     }),
 ];
 

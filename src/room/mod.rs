@@ -14,6 +14,7 @@ mod place;
 mod snapshot;
 pub mod token;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use claim::Claimed;
 pub use join::{JoinRequest, Place};
-pub use snapshot::Snapshot;
+pub use snapshot::{Reach, Snapshot};
 
 use crate::clock::{Clock, RoomClock};
 use crate::domain::admission::{Admission, LEEWAY_MS};
@@ -31,7 +32,7 @@ use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::sale::Control;
 use crate::domain::ticket::Ticket;
 use crate::store::redis::room::RoomStore;
-pub use crate::store::redis::room::{ControlChange, Publish};
+pub use crate::store::redis::room::{ControlChange, ControlNo, Publish};
 use crate::store::redis::{RedisFailure, RedisStore};
 use keys::Keys;
 
@@ -62,6 +63,8 @@ pub struct Room {
     clock: RoomClock,
     options: RoomOptions,
     snapshot: ArcSwap<Snapshot>,
+    /// The last step found no Redis.
+    out_of_reach: AtomicBool,
     joins: mpsc::Sender<join::Waiting>,
     /// Until [`Room::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
@@ -82,6 +85,7 @@ impl Room {
             clock,
             snapshot: ArcSwap::from_pointee(Snapshot::unseen(options.control.clone())),
             options,
+            out_of_reach: AtomicBool::new(false),
             joins,
             waiting: Mutex::new(Some(waiting)),
         })
@@ -94,6 +98,17 @@ impl Room {
         let work = async { tokio::join!(self.pace(), self.send_joins(waiting)) };
         // Joins still waiting then are refused: their reply channels close.
         cancel.run_until_cancelled(work).await;
+    }
+
+    /// Polls the snapshot alone, until cancelled.
+    pub async fn watch(self: Arc<Self>, cancel: CancellationToken) {
+        cancel.run_until_cancelled(self.look_on()).await;
+    }
+
+    /// Whether the core should be asked what is in force, since Redis does not tell.
+    pub fn needs_core(&self) -> bool {
+        self.out_of_reach.load(Ordering::Relaxed)
+            || self.snapshot.load().reach(self.now_ms()) != Reach::Redis
     }
 
     /// The sale's id.

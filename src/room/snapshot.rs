@@ -43,6 +43,31 @@ pub struct Snapshot {
     opening: Option<Opening>,
     is_loaded: bool,
     seen_ms: u64,
+    /// When a store last told the control record; 0 = never.
+    told_ms: u64,
+    told_by: Reach,
+}
+
+/// Which store tells this node what is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Redis.
+    Redis,
+    /// The core, in place of a Redis that does not answer.
+    Core,
+    /// Neither: the values last known stay, and a stop cannot reach this node.
+    Nobody,
+}
+
+impl Reach {
+    /// Its word in APIs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Core => "core",
+            Self::Nobody => "nobody",
+        }
+    }
 }
 
 impl Snapshot {
@@ -64,7 +89,25 @@ impl Snapshot {
             opening: None,
             is_loaded: false,
             seen_ms: 0,
+            told_ms: 0,
+            told_by: Reach::Nobody,
         }
+    }
+
+    /// With a store's control record. What this node knows already may be newer: a Redis that came
+    /// back may not have heard yet what the core took meanwhile.
+    pub(super) fn told(&self, now_ms: u64, by: Reach, control: &Control) -> Self {
+        let control = match self.told_ms {
+            0 => control.clone(),
+            _ => self.control.merged(control),
+        };
+        Self { control, told_ms: now_ms, told_by: by, ..self.clone() }
+    }
+
+    /// Which store tells this node what is in force.
+    pub fn reach(&self, now_ms: u64) -> Reach {
+        let is_fresh = now_ms.saturating_sub(self.told_ms) < STALE_MS;
+        if is_fresh { self.told_by } else { Reach::Nobody }
     }
 
     /// The next one. The permutation is prepared once per key; an unloaded room leaves what is
@@ -92,9 +135,9 @@ impl Snapshot {
             left_read,
             frozen: state.frozen,
             opening: state.opening,
-            control: state.control,
             is_loaded: true,
             seen_ms: now_ms,
+            ..self.told(now_ms, Reach::Redis, &state.control)
         }
     }
 

@@ -29,6 +29,8 @@ for i = 3, #ARGV, 4 do
     for _ = 1, a do meter_claim(meter) end
   elseif what == 'rate' then
     meter_set_rate(meter, a, b)
+  elseif what == 'void' then
+    meter_void(meter)
   elseif what == 'pause' then
     meter_pause(meter)
   elseif what == 'resume' then
@@ -49,6 +51,7 @@ return answers
 enum Step {
     Claim(u32),
     Rate(f64, u32),
+    Void,
     Pause,
     Resume,
 }
@@ -58,6 +61,7 @@ fn step() -> impl Strategy<Value = (f64, Step)> {
     let step = prop_oneof![
         4 => (1_u32..40).prop_map(Step::Claim),
         2 => ((0.2_f64..3_000.0), 1_u32..6).prop_map(|(rate, burst)| Step::Rate(rate, burst)),
+        1 => Just(Step::Void),
         1 => Just(Step::Pause),
         1 => Just(Step::Resume),
     ];
@@ -77,6 +81,7 @@ fn in_rust(steps: &[(f64, Step)], rate: Rate, burst: u32) -> Vec<String> {
             Step::Rate(rate, burst) => {
                 meter.set_rate(now, Rate::per_second(*rate).unwrap(), *burst);
             }
+            Step::Void => meter.void(now),
             Step::Pause => meter.pause(now),
             Step::Resume => meter.resume(now),
         }
@@ -103,6 +108,7 @@ fn in_lua(
         let (what, a, b) = match step {
             Step::Claim(count) => ("claim", f64::from(*count), 0),
             Step::Rate(rate, burst) => ("rate", *rate, *burst),
+            Step::Void => ("void", 0.0, 0),
             Step::Pause => ("pause", 0.0, 0),
             Step::Resume => ("resume", 0.0, 0),
         };

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::BODY_MAX;
 use super::answer::Refused;
 use crate::domain::id::{IdError, OrderKey, TEXT_BYTES_MAX};
+use crate::domain::reading::read_json;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::store::postgres::Which;
 
@@ -23,7 +24,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
         let bytes = Bytes::from_request(request, state).await.map_err(|e| unread(&e))?;
-        Ok(Self(read(&bytes)?))
+        Ok(Self(read_json(&bytes)?))
     }
 }
 
@@ -33,25 +34,6 @@ fn unread(rejection: &BytesRejection) -> Refusal {
         return Refusal::new(Problem::BodyTooLarge, detail);
     }
     Refusal::bad_request("body", "could not be read; send it whole")
-}
-
-/// Reads JSON; an empty body is an empty object.
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
-    let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let (path, told) = (error.path().to_string(), error.inner().to_string());
-        let missing = told.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
-        let field = match (path.as_str(), missing) {
-            ("." | "?", Some((field, _))) => field.to_owned(),
-            (path, Some((field, _))) => format!("{path}.{field}"),
-            ("." | "?", None) => "body".to_owned(),
-            (path, None) => path.to_owned(),
-        };
-        Refusal::bad_request(&field, told)
-    })?;
-    json.end().map_err(|_| Refusal::bad_request("body", "must be one JSON value and no more"))?;
-    Ok(value)
 }
 
 /// The order key of `Idempotency-Key`, quoted as a structured string or bare.
@@ -184,21 +166,6 @@ mod tests {
         assert_eq!(sale.as_deref(), Some("a b"));
         for raw in ["buyr=x", "sale=a&sale=b"] {
             assert!(query(Some(raw), ["sale", "buyer"]).is_err(), "{raw}");
-        }
-    }
-
-    #[test]
-    fn wrong_types_name_their_field() {
-        #[derive(Debug, serde::Deserialize)]
-        #[expect(dead_code, reason = "only its reading is of interest")]
-        struct Sample {
-            lines: Vec<crate::domain::quantity::Quantity>,
-        }
-        let refusal = read::<Sample>(br#"{"lines":[1,"2"]}"#).unwrap_err();
-        assert!(refusal.detail.starts_with("lines[1]: "), "{}", refusal.detail);
-        assert_eq!(read::<Sample>(b"").unwrap_err().to_json()["field"], "lines");
-        for raw in ["", "[]", "{", "{\"lines\":[1]} x", "\"x\"", "{\"lines\":[1],\"lines\":[2]}"] {
-            assert_eq!(read::<Sample>(raw.as_bytes()).unwrap_err().http_status(), 400, "{raw}");
         }
     }
 }

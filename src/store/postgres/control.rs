@@ -1,9 +1,13 @@
-//! Control records: the truth of what may change while a sale runs.
+//! Control records: the truth of what may change while a sale runs. Each change of one leaves an
+//! entry in the audit trail, in the same transaction.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::database::{Database, DatabaseError};
 use super::ledger::parsed;
+use super::trail::{self, TrailEntry};
+use crate::domain::control::{ControlNo, Moment};
 use crate::domain::id::SaleId;
 use crate::domain::sale::Control;
 
@@ -30,7 +34,8 @@ impl Database {
         found.map(|row| read(row.try_get(0)?)).transpose()
     }
 
-    /// Stores a record, merged with the one that is there; returns what is stored now.
+    /// Stores a record that is in force elsewhere, merged with the one that is there; returns what
+    /// is stored now.
     pub async fn merge_control(
         &self,
         sale: &SaleId,
@@ -38,21 +43,98 @@ impl Database {
     ) -> Result<Control, DatabaseError> {
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
-        let insert = "INSERT INTO control (sale, version, record) VALUES ($1, $2, $3) \
-                      ON CONFLICT DO NOTHING";
-        let update = "UPDATE control SET version = $2, record = $3 WHERE sale = $1";
-        let lock = "SELECT record FROM control WHERE sale = $1 FOR NO KEY UPDATE";
-        transaction.execute(insert, &[&sale.as_str(), &version(record), &write(record)?]).await?;
-        let there = read(transaction.query_one(lock, &[&sale.as_str()]).await?.try_get(0)?)?;
+        let there = there(&transaction, sale, record).await?;
         let merged = there.merged(record);
         if merged != there {
-            transaction
-                .execute(update, &[&sale.as_str(), &version(&merged), &write(&merged)?])
-                .await?;
+            update(&transaction, sale, &merged).await?;
+            // Written down already, unless the store that it was made in has lost its trail.
+            if !trail::has(&transaction, sale, &merged).await? {
+                let entry = format!("carried {} {}", merged.version, merged.author);
+                let at_ms = now_ms(&transaction).await?;
+                let entry = TrailEntry::of_control(sale, entry, at_ms, &there, &merged);
+                trail::write(&transaction, &entry).await?;
+            }
         }
         transaction.commit().await?;
         Ok(merged)
     }
+
+    /// Stores a change made here, if the rules allow it at that instant of the room's clock, merged
+    /// with what is there; returns what is stored now.
+    pub async fn put_control(
+        &self,
+        sale: &SaleId,
+        record: &Control,
+        at_ms: u64,
+    ) -> Result<Result<Control, ControlNo>, DatabaseError> {
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await?;
+        let there = there(&transaction, sale, record).await?;
+        let merged = there.merged(record);
+        let sql = "SELECT EXISTS (SELECT 1 FROM opening WHERE sale = $1 AND run = $2)";
+        let run = i64::try_from(there.run).unwrap_or(i64::MAX);
+        let frozen = transaction.query_one(sql, &[&sale.as_str(), &run]).await?.try_get(0)?;
+        if let Err(no) = there.allows(&merged, Moment { now_ms: at_ms, frozen }) {
+            return Ok(Err(no));
+        }
+        if merged != there {
+            update(&transaction, sale, &merged).await?;
+            let entry = format!("put {} {}", merged.version, Uuid::now_v7());
+            let entry = TrailEntry::of_control(sale, entry, at_ms, &there, &merged);
+            trail::write(&transaction, &entry).await?;
+        }
+        transaction.commit().await?;
+        Ok(Ok(merged))
+    }
+}
+
+type Transaction<'a> = deadpool_postgres::Transaction<'a>;
+
+/// The record that is there, locked; the given one, if there is none.
+async fn there(
+    transaction: &Transaction<'_>,
+    sale: &SaleId,
+    record: &Control,
+) -> Result<Control, DatabaseError> {
+    let insert = "INSERT INTO control (sale, version, record) VALUES ($1, $2, $3) \
+                  ON CONFLICT DO NOTHING";
+    let lock = "SELECT record FROM control WHERE sale = $1 FOR NO KEY UPDATE";
+    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+        [&sale.as_str(), &version(record), &write(record)?];
+    if transaction.execute(insert, &row).await? == 1 {
+        let entry = TrailEntry {
+            entry: "first".into(),
+            at_ms: now_ms(transaction).await?,
+            author: record.author.clone(),
+            action: "create".into(),
+            sale: Some(sale.clone()),
+            version: Some(record.version),
+            changes: Map::from_iter([(
+                "control".to_owned(),
+                json!({ "from": null, "to": record }),
+            )]),
+        };
+        trail::write(transaction, &entry).await?;
+    }
+    read(transaction.query_one(lock, &[&sale.as_str()]).await?.try_get(0)?)
+}
+
+async fn update(
+    transaction: &Transaction<'_>,
+    sale: &SaleId,
+    record: &Control,
+) -> Result<(), DatabaseError> {
+    let update = "UPDATE control SET version = $2, record = $3 WHERE sale = $1";
+    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+        [&sale.as_str(), &version(record), &write(record)?];
+    transaction.execute(update, &row).await?;
+    Ok(())
+}
+
+async fn now_ms(transaction: &Transaction<'_>) -> Result<u64, DatabaseError> {
+    let sql = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let now: i64 = transaction.query_one(sql, &[]).await?.try_get(0)?;
+    Ok(u64::try_from(now).unwrap_or(0))
 }
 
 fn version(record: &Control) -> i64 {

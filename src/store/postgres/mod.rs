@@ -13,6 +13,7 @@ mod read;
 mod room;
 mod stock;
 mod take;
+mod trail;
 
 pub use audit::Finding;
 pub use database::{Client, Database, DatabaseError, Options};
@@ -25,3 +26,4 @@ pub use read::{Change, Page, Search, View};
 pub use room::{DrawRecord, OpeningRecord};
 pub use stock::{Loaded, SkuLoad, Stock, StockChange};
 pub use take::{NoUnits, Take, Taken};
+pub use trail::{TrailEntry, TrailPage, Trailed};

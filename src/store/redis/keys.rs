@@ -24,6 +24,11 @@ impl SaleKeys {
         self.named("control")
     }
 
+    /// List: changes of the control record, until a core has written them down.
+    pub fn trail(&self) -> String {
+        self.named("trail")
+    }
+
     /// Hash: counters, cursor, opening, sale time.
     pub fn room(&self) -> String {
         self.named("room")

@@ -1,11 +1,18 @@
--- Changes the control record, and the meter with it in the same step.
--- KEYS control room meter
--- ARGV "publish" author field value …   the changed fields; an epoch of "+1" raises it
+-- Changes the control record, and the meter with it in the same step, by the same rules as
+-- domain/control.rs: a test drives both side by side.
+-- KEYS control room meter active trail
+-- ARGV "publish" author field value …   the changed fields; epoch and run "+1" raise them,
+--        closes_ms "now" ends the sale, bypass_until_ms "+N" begins a bypass of N ms
 --      "adopt" "" field value …         a whole record from the other store
--- Answers {outcome, version}
-local control_key, room_key, meter_key = unpack(KEYS)
+-- Answers {outcome, why not, the record as it is now}
+local control_key, room_key, meter_key, active_key, trail_key = unpack(KEYS)
+-- Changes kept until a core has written them down; more only while none can.
+local TRAIL_MAX = 10000
+local function answer(outcome, why)
+  return { outcome, why or '', redis.call('HGETALL', control_key) }
+end
 if not is_loaded(room_key) then
-  return { 'unloaded', 0 }
+  return answer('unloaded')
 end
 local mode, author = ARGV[1], ARGV[2]
 local function pairs_of(list, first)
@@ -17,13 +24,54 @@ local function pairs_of(list, first)
 end
 local old = pairs_of(redis.call('HGETALL', control_key), 1)
 local given = pairs_of(ARGV, 3)
-local version = tonumber(old.version)
+local version, whole_now = tonumber(old.version), math.floor(now)
+local is_over = now >= tonumber(old.closes_ms)
+local is_close = given.closes_ms == 'now'
+
+-- What depends on the record or on the instant.
+local function resolve()
+  for _, field in ipairs({ 'epoch', 'run' }) do
+    if given[field] == '+1' then
+      given[field] = text(tonumber(old[field]) + 1)
+    end
+  end
+  if is_close then
+    given.closes_ms = is_over and old.closes_ms or text(whole_now)
+  end
+  local bypass = string.match(given.bypass_until_ms or '', '^%+(%d+)$')
+  if bypass then
+    given.bypass_until_ms = text(whole_now + tonumber(bypass))
+  end
+end
+
+local function refusal(new)
+  local frozen = redis.call('HEXISTS', room_key, 'frozen') == 1
+  local is_drawn = frozen or (now >= tonumber(old.opens_ms) and not is_over)
+  if new.closes_ms and not is_close and tonumber(new.closes_ms) <= now then
+    return 'closes-passed'
+  elseif new.run and is_drawn and not is_over then
+    return 'running'
+  elseif not new.run and is_drawn and (new.lobby_opens_ms or new.opens_ms) then
+    return 'drawn'
+  elseif not new.run and new.closes_ms and frozen and is_over then
+    return 'over'
+  elseif is_close or not (new.lobby_opens_ms or new.opens_ms or new.closes_ms) then
+    return nil
+  end
+  local function then_ms(field)
+    return tonumber(new[field] or old[field])
+  end
+  if then_ms('lobby_opens_ms') > then_ms('opens_ms') then
+    return 'lobby-after-opens'
+  elseif then_ms('opens_ms') >= then_ms('closes_ms') then
+    return 'opens-after-closes'
+  elseif new.opens_ms and then_ms('opens_ms') <= now then
+    return 'opens-passed'
+  end
+end
 
 local function published()
   local new = {}
-  if given.epoch == '+1' then
-    given.epoch = text(tonumber(old.epoch) + 1)
-  end
   for field, value in pairs(given) do
     if old[field] ~= value then
       new[field] = value
@@ -35,31 +83,54 @@ local function published()
   return new
 end
 
--- The higher version wins, of equal versions the paused one, and always the highest epoch.
+-- The higher version wins, of equal versions the paused one, and always the highest epoch and run.
 local function adopted()
   local theirs = tonumber(given.version)
   local wins = theirs > version
     or (theirs == version and given.paused == '1' and old.paused ~= '1')
   local new = {}
   for field, value in pairs(given) do
-    if wins and field ~= 'epoch' and old[field] ~= value then
+    local rises = field == 'epoch' or field == 'run'
+    if rises and tonumber(value) > tonumber(old[field])
+      or not rises and wins and old[field] ~= value then
       new[field] = value
     end
-  end
-  if tonumber(given.epoch) > tonumber(old.epoch) then
-    new.epoch = given.epoch
   end
   return new
 end
 
-local new = mode == 'publish' and published() or mode == 'adopt' and adopted()
+local new
+if mode == 'publish' then
+  resolve()
+  new = published()
+  local why = refusal(new)
+  if why then
+    return answer('refused', why)
+  end
+else
+  new = adopted()
+end
 if not next(new) then
-  return { 'same', version }
+  return answer('same')
 end
 for field, value in pairs(new) do
   redis.call('HSET', control_key, field, value)
 end
+if mode == 'publish' then
+  redis.call('RPUSH', trail_key, cjson.encode({ at = text(now), old = old, new = new }))
+  redis.call('LTRIM', trail_key, -TRAIL_MAX, -1)
+end
+if new.run then
+  -- From this instant on no step does anything, until a core has loaded the new run.
+  redis.call('HDEL', room_key, 'loaded')
+end
 local meter = meter_read(meter_key)
+if new.epoch then
+  meter_void(meter)
+  redis.call('DEL', active_key)
+  redis.call('HSET', room_key, 'claimed', 0,
+    'epoch_sale_ms', redis.call('HGET', room_key, 'sale_ms'))
+end
 if new.rate or new.burst then
   meter_set_rate(meter, tonumber(new.rate or old.rate), tonumber(new.burst or old.burst))
 end
@@ -70,8 +141,4 @@ elseif new.paused then
   redis.call('HSET', room_key, 'resumed_ms', text(now))
 end
 meter_write(meter_key, meter)
-if new.epoch then
-  redis.call('HSET', room_key, 'claimed', 0,
-    'epoch_sale_ms', redis.call('HGET', room_key, 'sale_ms'))
-end
-return { 'changed', tonumber(new.version or version) }
+return answer('changed')

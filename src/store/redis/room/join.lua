@@ -13,7 +13,7 @@ local control = redis.call('HMGET', control_key, 'run', 'lobby_opens_ms', 'opens
 local room = redis.call('HMGET', room_key, 'frozen', 'entries', 'late',
   'entries_ceiling', 'late_ceiling', 'places')
 local frozen = room[1]
-if not frozen and now >= tonumber(control[3]) then
+if not frozen and now >= tonumber(control[3]) and now < tonumber(control[4]) then
   frozen = text(now)
   redis.call('HSET', room_key, 'frozen', frozen)
 end

@@ -1,9 +1,9 @@
 -- Loads a room that this server does not have: the first time, and after it was emptied,
 -- restarted or failed over. Counters resume where no number can have been given.
--- KEYS control room meter claims active calls
+-- KEYS control room meter claims active calls joins accounts addresses
 -- ARGV the control record and the room's fields, as JSON objects of strings
 -- Answers 1 if this call loaded it
-local control_key, room_key, meter_key, claims, active, calls = unpack(KEYS)
+local control_key, room_key, meter_key, claims, active, calls = unpack(KEYS, 1, 6)
 if is_loaded(room_key) then
   return 0
 end
@@ -12,12 +12,21 @@ local function put(key, record)
     redis.call('HSET', key, field, value)
   end
 end
-local given = cjson.decode(ARGV[1])
+local given, room = cjson.decode(ARGV[1]), cjson.decode(ARGV[2])
 local version = redis.call('HGET', control_key, 'version')
 if not version or tonumber(given.version) > tonumber(version) then
   put(control_key, given)
 end
-put(room_key, cjson.decode(ARGV[2]))
+if redis.call('HGET', control_key, 'run') ~= room.run then
+  -- The sale was reset meanwhile: the next look knows.
+  return 0
+end
+local earlier = redis.call('HGET', room_key, 'run')
+if earlier and earlier ~= room.run then
+  -- Nothing of an earlier run counts in this one.
+  redis.call('DEL', room_key, unpack(KEYS, 7))
+end
+put(room_key, room)
 
 -- Numbers of the lost meter would be read under the new one: claims start anew, and all below
 -- the cursor count as called now. The meter has no credit.

@@ -91,6 +91,11 @@ local function meter_set_rate(meter, rate, burst)
   meter_push(meter, { from = first_not_due(meter), at = at, rate = rate })
 end
 
+-- Numbers not yet due are handed out anew: the claims that had booked them are void.
+local function meter_void(meter)
+  meter.next = math.min(meter.next, first_not_due(meter))
+end
+
 local function meter_pause(meter)
   meter_push(meter, { from = first_not_due(meter), rate = last_anchor(meter).rate })
 end

@@ -14,17 +14,19 @@ mod opening;
 mod record;
 mod sent_on;
 mod snapshot;
+mod trail;
 
 pub use advance::Advance;
 pub use ceilings::Ceilings;
 pub use claim::{Claim, ClaimStep};
-pub use control::{ControlChange, Publish};
+pub use control::{ControlChange, ControlNo, Publish};
 pub use join::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
 pub use leave::Leave;
 pub use load::Loading;
 pub use opening::{Freeze, Opening};
 pub use sent_on::SentOn;
 pub use snapshot::{LeftNews, RoomState};
+pub use trail::Traced;
 
 use super::keys::SaleKeys;
 use super::{RedisFailure, RedisStore};

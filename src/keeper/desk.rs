@@ -1,0 +1,122 @@
+//! Where a change of a sale's control record is handed in, on any node: Redis takes it, or without
+//! Redis the core.
+
+use super::core_records::CoreRecords;
+use crate::clock::{Clock, RoomClock};
+use crate::domain::control::{ControlChange, Moment};
+use crate::domain::id::SaleId;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::sale::Control;
+use crate::store::redis::room::{Publish, RoomStore};
+use crate::store::redis::{RedisFailure, RedisStore};
+
+/// How often a change is made anew on a record that somebody else has just changed.
+const TRIES_MAX: usize = 5;
+/// When to try again after both stores refused, in milliseconds.
+const RETRY_MS: u64 = 1_000;
+
+/// Applies changes to the sales' control records.
+pub struct ControlDesk {
+    redis: RedisStore,
+    cores: CoreRecords,
+    clock: RoomClock,
+}
+
+/// A change that a store has taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The record in force.
+    pub control: Control,
+    /// Whether it differs from the one before.
+    pub changed: bool,
+}
+
+impl ControlDesk {
+    /// A desk; nothing is asked of either store yet.
+    pub fn new(redis: RedisStore, cores: CoreRecords, clock: RoomClock) -> Self {
+        Self { redis, cores, clock }
+    }
+
+    /// The cores' private API.
+    pub fn cores(&self) -> &CoreRecords {
+        &self.cores
+    }
+
+    /// The control record in force: Redis', or without Redis the core's.
+    pub async fn control(&self, sale: &SaleId) -> Result<Control, Refusal> {
+        match RoomStore::new(self.redis.clone(), sale).control().await {
+            Ok(Some(control)) => Ok(control),
+            Ok(None) | Err(_) => self.cores.control(sale).await,
+        }
+    }
+
+    /// Applies a change; it holds as soon as this returns. What is as asked already changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// What the rules are against (400, 409), or 503 if neither store takes it: it may have
+    /// reached Redis all the same, and to apply it again does no harm.
+    pub async fn apply(
+        &self,
+        sale: &SaleId,
+        author: &str,
+        change: &ControlChange,
+    ) -> Result<Applied, Refusal> {
+        let room = RoomStore::new(self.redis.clone(), sale);
+        let why = match room.change(author, change).await {
+            Ok((Publish::Changed(version), Some(control))) => {
+                tracing::info!(%sale, version, author, action = ?change, "control.changed");
+                return Ok(Applied { control, changed: true });
+            }
+            Ok((Publish::Same(_), Some(control))) => {
+                return Ok(Applied { control, changed: false });
+            }
+            Ok((Publish::Refused(no), _)) => return Err(no.refusal()),
+            Ok((Publish::Changed(_) | Publish::Same(_) | Publish::Unloaded, _)) => {
+                "Redis does not have the sale's room".to_owned()
+            }
+            Err(RedisFailure::Garbled(what)) => {
+                tracing::error!(%sale, what, "the control record in Redis is unreadable");
+                "the record in Redis is unreadable".to_owned()
+            }
+            Err(error) => error.to_string(),
+        };
+        self.apply_at_core(sale, author, change).await.map_err(|refusal| {
+            if refusal.http_status() == 503 {
+                let detail = format!("{why}; and {}", refusal.detail);
+                return Refusal::new(Problem::CoreUnavailable, detail).retry_after_ms(RETRY_MS);
+            }
+            refusal
+        })
+    }
+
+    async fn apply_at_core(
+        &self,
+        sale: &SaleId,
+        author: &str,
+        change: &ControlChange,
+    ) -> Result<Applied, Refusal> {
+        let mut before = self.cores.control(sale).await?;
+        for _ in 0..TRIES_MAX {
+            // Whether the entries are closed is for the core to say.
+            let at = Moment { now_ms: self.clock.now_ms(), frozen: false };
+            let next = match before.changed(change, author, at) {
+                Ok(Some(next)) => next,
+                Ok(None) => return Ok(Applied { control: before, changed: false }),
+                Err(no) => return Err(no.refusal()),
+            };
+            let stored = self.cores.put_control(sale, &next).await?;
+            if stored == next {
+                tracing::info!(
+                    %sale, version = next.version, author, action = ?change,
+                    "control.changed at the core"
+                );
+                return Ok(Applied { control: stored, changed: true });
+            }
+            // Somebody else's change of the same version was first: this one goes on top of it.
+            before = stored;
+        }
+        let detail = "others change this sale all the time; try again";
+        Err(Refusal::new(Problem::Overloaded, detail).retry_after_ms(RETRY_MS))
+    }
+}
