@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::probes;
 use super::serve::Parts;
-use crate::clock::{RoomClock, SystemClock};
+use crate::clock::RoomClock;
 use crate::config::settings::Sale;
 use crate::keeper::Keeper;
 use crate::ops::health::Health;
@@ -36,7 +36,7 @@ pub(super) async fn start(
     let ledger = Ledger::new(database);
     // Stock first: figures of a sale without its units would say "sold out".
     // Admissions are judged by Redis' clock, which signed them.
-    let clock = RoomClock::new(Arc::new(SystemClock));
+    let clock = parts.clock.clone();
     let reservations = reservations(parts, ledger.clone(), clock.clone()).await?;
     for sale in &parts.settings.sales {
         keep(parts, &ledger, &clock, sale).await?;

@@ -12,7 +12,6 @@ use super::core::CONFIG;
 use super::listeners::CONNECTION_DRAIN;
 use super::probes;
 use super::serve::Parts;
-use crate::clock::{RoomClock, SystemClock};
 use crate::config::secret::secret;
 use crate::config::settings::{Listener, Sale, Settings};
 use crate::gateway::{Gateway, GatewayParts};
@@ -30,8 +29,10 @@ pub(super) fn start(
     health: &mut Health,
 ) -> anyhow::Result<Vec<Arc<Room>>> {
     let settings = &parts.settings;
-    let clock = RoomClock::new(Arc::new(SystemClock));
-    let rooms: Vec<_> = settings.sales.iter().map(|sale| room(parts, &clock, sale)).collect();
+    let rooms: Vec<_> = settings.sales.iter().map(|sale| room(parts, sale)).collect();
+    for room in &rooms {
+        parts.life.background("room", Arc::clone(room).run(parts.life.ending()));
+    }
     parts.metrics.register(|registry| RoomMetrics::register(registry, rooms.clone()));
     let shop_secret = match settings.shop.secret_env.as_str() {
         "" => None,
@@ -41,7 +42,7 @@ pub(super) fn start(
         settings,
         rooms: rooms.clone(),
         keys: Arc::clone(&parts.keys),
-        clock,
+        clock: parts.clock.clone(),
         core_url: core_url.to_owned(),
         core_key: parts.secrets.core_key.clone(),
         shop_secret,
@@ -71,7 +72,16 @@ fn follow(parts: &Parts, gateway: Arc<Gateway>) {
     });
 }
 
-fn room(parts: &Parts, clock: &RoomClock, sale: &Sale) -> Arc<Room> {
+/// The rooms of a node without a gateway: it only shows them.
+pub(super) fn watch(parts: &Parts) -> Vec<Arc<Room>> {
+    let rooms: Vec<_> = parts.settings.sales.iter().map(|sale| room(parts, sale)).collect();
+    for room in &rooms {
+        parts.life.background("room", Arc::clone(room).watch(parts.life.ending()));
+    }
+    rooms
+}
+
+fn room(parts: &Parts, sale: &Sale) -> Arc<Room> {
     let options = RoomOptions {
         sale: sale.id.clone(),
         control: sale.control(CONFIG),
@@ -81,9 +91,7 @@ fn room(parts: &Parts, clock: &RoomClock, sale: &Sale) -> Arc<Room> {
         units_per_buyer: cap(sale),
     };
     let keys = Arc::clone(&parts.keys);
-    let room = Room::new(parts.redis.clone(), keys, clock.clone(), options);
-    parts.life.background("room", Arc::clone(&room).run(parts.life.ending()));
-    room
+    Room::new(parts.redis.clone(), keys, parts.clock.clone(), options)
 }
 
 /// The most units that one buyer may have of all SKUs together; 0 = no cap.

@@ -10,6 +10,7 @@ mod reload;
 mod secrets;
 mod serve;
 mod settle;
+mod steer;
 
 pub use secrets::{CORE_KEY_FILE, OPS_KEY_FILE, Secrets, Stores};
 pub use serve::{Role, serve};

@@ -18,9 +18,11 @@ use crate::config::keys::Effect;
 use crate::config::load::Loaded;
 use crate::config::reload::{Change, Diff, Look, ReloadState, Watcher, differing, version};
 use crate::config::span::Span;
+use crate::domain::control::ControlChange;
 use crate::domain::id::SaleId;
+use crate::keeper::ControlDesk;
 use crate::store::redis::RedisStore;
-use crate::store::redis::room::{ControlChange, Publish, RoomStore};
+use crate::store::redis::room::RoomStore;
 
 /// How often the file is read.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -30,11 +32,17 @@ const SETTLE: Duration = Duration::from_millis(50);
 const LOOKS_PER_COMPARISON: u64 = 4;
 
 /// Starts following the file that was loaded.
-pub(super) fn start(parts: &Parts, loaded: &Loaded) -> anyhow::Result<()> {
+pub(super) fn start(
+    parts: &Parts,
+    loaded: &Loaded,
+    desk: Arc<ControlDesk>,
+    node: &str,
+) -> anyhow::Result<()> {
     let follower = Follower {
         watcher: Watcher::new(loaded),
         redis: parts.redis.clone(),
-        author: format!("config@{}", std::process::id()),
+        desk,
+        author: format!("config@{node}"),
         unpublished: BTreeMap::new(),
         metrics: parts.metrics.clone(),
         waiting: Waiting::register(parts),
@@ -93,8 +101,9 @@ impl Waiting {
 struct Follower {
     watcher: Watcher,
     redis: RedisStore,
+    desk: Arc<ControlDesk>,
     author: String,
-    /// What Redis has not taken yet; a later change of the same key replaces an earlier one.
+    /// What no store has taken yet; a later change of the same key replaces an earlier one.
     unpublished: BTreeMap<SaleId, Change>,
     metrics: Arc<crate::telemetry::Metrics>,
     waiting: Waiting,
@@ -192,44 +201,42 @@ impl Follower {
     /// Publishes what is due; what cannot be published is tried again at the next tick.
     async fn publish(&mut self) {
         for (sale, change) in std::mem::take(&mut self.unpublished) {
-            let room = RoomStore::new(self.redis.clone(), &sale);
-            let change = self.before_the_draw(&room, change).await;
-            if change.is_none() {
-                continue;
+            let mut applied = self.desk.apply(&sale, &self.author, &control_change(&change)).await;
+            if let Err(refusal) = &applied
+                && refusal.http_status() < 500
+                && let Some(rest) = self.without_times(&change, &refusal.detail)
+            {
+                applied = self.desk.apply(&sale, &self.author, &control_change(&rest)).await;
             }
-            match room.publish(&self.author, &control_change(&change)).await {
-                Ok(Publish::Changed(version)) => tracing::info!(%sale, version, "change published"),
-                Ok(Publish::Same(version)) => {
-                    tracing::debug!(%sale, version, "another node published the change");
+            match applied {
+                Ok(applied) => {
+                    let version = applied.control.version;
+                    tracing::debug!(%sale, version, changed = applied.changed, "change published");
                 }
-                Ok(Publish::Unloaded) => {
-                    self.unpublished.insert(sale, change);
+                Err(refusal) if refusal.http_status() < 500 => {
+                    tracing::error!(%sale, error = refusal.detail, "a change is refused");
                 }
-                Err(error) => {
-                    tracing::warn!(%sale, %error, "a change waits for Redis");
+                Err(refusal) => {
+                    tracing::warn!(%sale, error = refusal.detail, "a change waits for a store");
                     self.unpublished.insert(sale, change);
                 }
             }
         }
     }
 
-    /// The change without its times, if the sale has been drawn.
-    async fn before_the_draw(&self, room: &RoomStore, change: Change) -> Change {
+    /// The change without its times, which are refused; nothing if there are none.
+    fn without_times(&self, change: &Change, why: &str) -> Option<Change> {
         let (times, rest) = change.clone().split_times();
         if times.is_none() {
-            return change;
-        }
-        let Ok((_, Some(seen))) = room.look().await else { return change };
-        if !seen.frozen {
-            return change;
+            return None;
         }
         let named = |key: &&str| format!("{} {key}", times.sale);
         let refused: Vec<_> = times.keys().iter().map(named).collect();
         let keys = refused.join(", ");
-        tracing::error!(%keys, "these keys are refused: the sale has been drawn");
+        tracing::error!(%keys, why, "these keys are refused");
         self.state.update(|state| state.refused.extend(refused));
         Waiting::set(&self.waiting.refused, &self.state.get().refused);
-        rest
+        Some(rest)
     }
 
     /// The record goes before the file: it is what all nodes run with. Where they differ is named,

@@ -11,13 +11,14 @@ use tokio::sync::watch;
 
 use super::listeners::Doors;
 use super::secrets::Secrets;
-use super::{core, gateway, keys, limits, probes, reload, settle};
+use super::{core, gateway, keys, limits, probes, reload, settle, steer};
+use crate::clock::{RoomClock, SystemClock};
 use crate::config::Settings;
 use crate::config::load::Loaded;
 use crate::config::reload::ReloadState;
 use crate::lifecycle::{Lifecycle, Signals};
-use crate::ops;
 use crate::ops::health::Health;
+use crate::ops::{self, Ops, OpsKey};
 use crate::room::keys::Keys;
 use crate::store::redis::{self, RedisStore};
 use crate::telemetry::Metrics;
@@ -65,6 +66,8 @@ pub(super) struct Parts {
     pub(super) life: Lifecycle,
     pub(super) metrics: Arc<Metrics>,
     pub(super) keys: Arc<Keys>,
+    /// The room's clock as this process knows it.
+    pub(super) clock: RoomClock,
     pub(super) redis: RedisStore,
     pub(super) secrets: Secrets,
 }
@@ -79,7 +82,9 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     let parts = parts(settings, reload, role, secrets, life.clone())?;
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
     doors.announce()?;
-    reload::start(&parts, &loaded)?;
+    let desk = steer::desk(&parts, &steer::core_urls(&doors, &parts.settings))?;
+    let node = steer::node_name(&doors);
+    reload::start(&parts, &loaded, Arc::clone(&desk), &node)?;
     keys::watch(&parts);
 
     let mut health = Health::new(life.draining());
@@ -92,12 +97,17 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     let rooms = if role.has_gateway() {
         gateway::start(&parts, doors.public, &core_url, &mut health)?
     } else {
-        vec![]
+        gateway::watch(&parts)
     };
+    steer::ask_cores(&parts, &desk, &rooms);
 
-    let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics));
+    let ops_key = OpsKey::new(parts.secrets.ops_key.as_ref(), &parts.settings.ops.key_env);
+    let ops = Arc::new(Ops { key: ops_key, node, desk, rooms: rooms.clone() });
+    let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics), ops);
     parts.serve_router("ops listener", doors.ops, router);
-    settle::settle(&rooms).await;
+    if role.has_gateway() {
+        settle::settle(&rooms).await;
+    }
     writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
     tracing::info!(role = role.name(), "ready");
     life.run(signals, DRAIN).await
@@ -114,6 +124,7 @@ fn parts(
         life,
         metrics: Arc::new(Metrics::new(role.name())),
         keys: Arc::new(keys::load(&settings.keys.dir, role)?),
+        clock: RoomClock::new(Arc::new(SystemClock)),
         redis: redis::connect(secrets.redis_url.expose_secret()).context("redis.urls_env")?,
         secrets,
         running: watch::Sender::new(Arc::new(settings.clone())),

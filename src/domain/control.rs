@@ -26,7 +26,7 @@ pub struct ControlChange {
     pub lobby_opens_ms: Option<u64>,
     /// Unix milliseconds, ahead; not after the draw.
     pub opens_ms: Option<u64>,
-    /// Unix milliseconds, ahead.
+    /// Unix milliseconds, ahead; not after the draw.
     pub closes_ms: Option<u64>,
     /// Ends the sale at the instant of the change, whatever `closes_ms` says.
     pub close: bool,
@@ -51,10 +51,8 @@ pub struct Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.row().3)]
 pub enum ControlNo {
-    /// The opening cannot move any more.
+    /// The times cannot move any more.
     Drawn,
-    /// The sale is over.
-    Over,
     /// No reset between opening and close.
     Running,
     /// The times would be out of order.
@@ -70,9 +68,8 @@ pub enum ControlNo {
 use ControlNo as No;
 
 impl ControlNo {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 6] = [
         No::Drawn,
-        No::Over,
         No::Running,
         No::LobbyAfterOpens,
         No::OpensAfterCloses,
@@ -87,10 +84,9 @@ impl ControlNo {
                 "drawn",
                 "opens",
                 409,
-                "the draw has begun: the opening cannot be moved any more; pause the sale, or \
-                 close and reset it",
+                "the draw has begun: the times cannot be moved any more; pause the sale, or close \
+                 it and reset it",
             ),
-            No::Over => ("over", "closes", 409, "the sale is over; reset it to run it once more"),
             No::Running => (
                 "running",
                 "reset",
@@ -181,13 +177,10 @@ impl Control {
         let opens_moves = next.opens_ms != self.opens_ms;
         let lobby_moves = next.lobby_opens_ms != self.lobby_opens_ms;
         let closes_moves = next.closes_ms != self.closes_ms;
-        if !is_reset && is_drawn && (opens_moves || lobby_moves) {
+        let is_close = closes_moves && next.closes_ms <= now_ms && !is_over;
+        if !is_reset && is_drawn && (opens_moves || lobby_moves || (closes_moves && !is_close)) {
             return Err(No::Drawn);
         }
-        if !is_reset && closes_moves && at.frozen && is_over {
-            return Err(No::Over);
-        }
-        let is_close = closes_moves && next.closes_ms <= now_ms;
         if is_close || !(opens_moves || lobby_moves || closes_moves) {
             return Ok(());
         }
@@ -307,8 +300,9 @@ mod tests {
         assert_eq!(closed.changed(&close, "ops", OVER), Ok(None));
 
         let longer = ControlChange { closes_ms: Some(9_000), ..ControlChange::default() };
-        assert_eq!(closed.changed(&longer, "ops", OVER), Err(No::Over));
-        assert_eq!(control().changed(&longer, "ops", OPEN).unwrap().unwrap().closes_ms, 9_000);
+        assert_eq!(closed.changed(&longer, "ops", OVER), Err(No::Drawn));
+        assert_eq!(control().changed(&longer, "ops", OPEN), Err(No::Drawn));
+        assert_eq!(control().changed(&longer, "ops", LOBBY).unwrap().unwrap().closes_ms, 9_000);
         let past = ControlChange { closes_ms: Some(2_400), ..ControlChange::default() };
         assert_eq!(control().changed(&past, "ops", OPEN), Err(No::ClosesPassed));
     }

@@ -148,6 +148,9 @@ mod tests {
         refused::<AskedBypass>(r#"{"for":"long"}"#, "for");
         let long = read_json::<AskedBypass>(br#"{"for":"25h"}"#).unwrap().for_ms();
         assert_eq!(long.unwrap_err().to_json()["field"], "for");
-        assert_eq!(read_json::<AskedBypass>(br#"{"for":"10m"}"#).unwrap().for_ms().unwrap(), 600_000);
+        assert_eq!(
+            read_json::<AskedBypass>(br#"{"for":"10m"}"#).unwrap().for_ms().unwrap(),
+            600_000
+        );
     }
 }

@@ -131,6 +131,11 @@ impl Reservations {
         &self.metrics
     }
 
+    /// The room's clock, Unix milliseconds.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
     /// Whether a sale is in the settings.
     pub(super) fn knows(&self, sale: &SaleId) -> bool {
         self.terms.contains_key(sale)

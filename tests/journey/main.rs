@@ -4,6 +4,9 @@
 
 mod browsing;
 mod config;
+mod control;
+mod control_ground;
+mod control_trail;
 mod core_api;
 mod core_api_input;
 mod demo;

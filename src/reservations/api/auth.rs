@@ -57,7 +57,24 @@ enum Role {
 pub(super) struct Known;
 
 /// A request with the operators' key.
-pub(super) struct Operator;
+pub(super) struct Operator {
+    /// Whom the audit trail names: `Stanchion-Author`, else the core.
+    pub(super) author: String,
+}
+
+/// Names who acts, for the audit trail.
+const AUTHOR: &str = "stanchion-author";
+const AUTHOR_BYTES_MAX: usize = 64;
+
+fn author(headers: &HeaderMap) -> Result<String, Refusal> {
+    let Some(name) = headers.get(AUTHOR) else { return Ok("ops@core".to_owned()) };
+    let name = name.to_str().map(str::trim).unwrap_or_default();
+    if (1..=AUTHOR_BYTES_MAX).contains(&name.len()) {
+        return Ok(name.to_owned());
+    }
+    let cure = format!("must be 1 to {AUTHOR_BYTES_MAX} printable ASCII characters");
+    Err(Refusal::bad_request("Stanchion-Author", cure))
+}
 
 fn unknown() -> Refusal {
     let detail = "Authorization: needs `Bearer KEY` with the core's key";
@@ -80,7 +97,7 @@ impl FromRequestParts<Arc<Api>> for Operator {
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Refused> {
         match api.bearers.role(&parts.headers) {
-            Some(Role::Operator) => Ok(Self),
+            Some(Role::Operator) => Ok(Self { author: author(&parts.headers)? }),
             Some(Role::Caller) => {
                 let detail = "this needs the operators' key";
                 Err(Refusal::new(Problem::NotAdmitted, detail).into())

@@ -4,6 +4,7 @@ mod answer;
 mod auth;
 mod body;
 mod lookup;
+mod noted;
 mod orders;
 mod passes;
 mod payments;
@@ -59,6 +60,7 @@ pub fn router(
         .route("/v1/audit", get(upkeep::audit))
         .route("/v1/sweep", post(upkeep::sweep))
         .route("/v1/reconcile", post(upkeep::reconcile))
+        .route("/v1/audit-trail", get(upkeep::audit_trail))
         .route("/v1/events", get(upkeep::events))
         .route("/v1/control/{sale}", get(upkeep::control).put(upkeep::put_control))
         .fallback(async || {

@@ -10,6 +10,7 @@ use super::Api;
 use super::answer::{Answer, ok};
 use super::auth::{Known, Operator};
 use super::body::Body;
+use super::noted::fresh;
 use crate::domain::id::{OrderKey, Sku};
 use crate::domain::refusal::Refusal;
 use crate::store::redis::gate::UNITS_MAX;
@@ -46,7 +47,7 @@ pub(super) async fn one(
 /// `POST /v1/stock/{sku}/restock`
 pub(super) async fn restock(
     State(api): State<Arc<Api>>,
-    _operator: Operator,
+    operator: Operator,
     Path(sku): Path<String>,
     Body(Restock { delta, op_key }): Body<Restock>,
 ) -> Answer {
@@ -54,14 +55,19 @@ pub(super) async fn restock(
         let cure = format!("must be a whole number other than 0, at most {UNITS_MAX}");
         return Err(Refusal::bad_request("delta", cure).into());
     }
-    let done = api.reservations.restock(&named(&sku)?, delta, op_key.as_str()).await?;
+    let sku = named(&sku)?;
+    let done = api.reservations.restock(&sku, delta, op_key.as_str()).await?;
+    // Named by its key, so that a restock sent again is one entry.
+    let entry = format!("restock {op_key}");
+    let changes = json!({ "sku": sku, "delta": delta, "loaded": done.loaded });
+    api.note(&operator, entry, "restock", Some(&done.sale), changes).await;
     Ok(ok(&done))
 }
 
 /// `PUT /v1/stock/{sku}`
 pub(super) async fn set(
     State(api): State<Arc<Api>>,
-    _operator: Operator,
+    operator: Operator,
     Path(sku): Path<String>,
     Body(Set { loaded, version }): Body<Set>,
 ) -> Answer {
@@ -69,7 +75,11 @@ pub(super) async fn set(
         let cure = format!("must be at most {UNITS_MAX}");
         return Err(Refusal::bad_request("loaded", cure).into());
     }
-    Ok(ok(&api.reservations.set_loaded(&named(&sku)?, loaded, version).await?))
+    let sku = named(&sku)?;
+    let done = api.reservations.set_loaded(&sku, loaded, version).await?;
+    let changes = json!({ "sku": sku, "loaded": loaded });
+    api.note(&operator, fresh("set-stock"), "set-stock", Some(&done.sale), changes).await;
+    Ok(ok(&done))
 }
 
 fn named(raw: &str) -> Result<Sku, Refusal> {

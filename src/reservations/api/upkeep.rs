@@ -8,7 +8,9 @@ use serde_json::json;
 use super::Api;
 use super::answer::{Answer, ok};
 use super::auth::{Known, Operator};
-use super::body::{Body, parse, query};
+use super::body::{Body, parse, query, standard};
+use super::noted::fresh;
+use crate::domain::control::ControlNo;
 use crate::domain::id::SaleId;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::sale::Control;
@@ -20,13 +22,17 @@ pub(super) async fn audit(State(api): State<Arc<Api>>, _known: Known) -> Answer 
 }
 
 /// `POST /v1/sweep`
-pub(super) async fn sweep(State(api): State<Arc<Api>>, _operator: Operator) -> Answer {
-    Ok(ok(&api.reservations.sweep().await?))
+pub(super) async fn sweep(State(api): State<Arc<Api>>, operator: Operator) -> Answer {
+    let report = api.reservations.sweep().await?;
+    api.note(&operator, fresh("sweep"), "sweep", None, json!(report)).await;
+    Ok(ok(&report))
 }
 
 /// `POST /v1/reconcile`
-pub(super) async fn reconcile(State(api): State<Arc<Api>>, _operator: Operator) -> Answer {
+pub(super) async fn reconcile(State(api): State<Arc<Api>>, operator: Operator) -> Answer {
     let (rows, skus) = api.reservations.reconcile().await?;
+    let changes = json!({ "rows": rows.len(), "skus": skus.len() });
+    api.note(&operator, fresh("reconcile"), "reconcile", None, changes).await;
     Ok(ok(&json!({ "rows": rows, "skus": skus })))
 }
 
@@ -54,7 +60,8 @@ pub(super) async fn control(
     Ok(ok(&record.ok_or_else(|| unknown(&sale))?))
 }
 
-/// `PUT /v1/control/{sale}`: merged with the record that is there, which is never lost.
+/// `PUT /v1/control/{sale}`: merged with the record that is there, which is never lost; what the
+/// rules are against at this instant is refused.
 pub(super) async fn put_control(
     State(api): State<Arc<Api>>,
     _operator: Operator,
@@ -65,9 +72,26 @@ pub(super) async fn put_control(
     if !api.reservations.knows(&sale) {
         return Err(unknown(&sale).into());
     }
-    let merged = api.reservations.ledger().database().merge_control(&sale, &record).await?;
+    let at_ms = api.reservations.now_ms();
+    let put = api.reservations.ledger().database().put_control(&sale, &record, at_ms).await?;
+    let merged = put.map_err(ControlNo::refusal)?;
     api.reservations.refresh_controls().await?;
     Ok(ok(&merged))
+}
+
+/// `GET /v1/audit-trail?sale=&after=`
+pub(super) async fn audit_trail(
+    State(api): State<Arc<Api>>,
+    _known: Known,
+    RawQuery(raw): RawQuery,
+) -> Answer {
+    let [sale, after] = query(raw.as_deref(), ["sale", "after"])?;
+    let given = |text: &String| !text.is_empty();
+    let sale = parse("sale", sale.filter(given), SaleId::parse)?;
+    let cure = "must be the `next` of a page before";
+    let after: i64 = standard("after", after.filter(given), cure)?.unwrap_or(0);
+    let database = api.reservations.ledger().database();
+    Ok(ok(&database.audit_trail(sale.as_ref(), after).await?))
 }
 
 fn named(raw: &str) -> Result<SaleId, Refusal> {

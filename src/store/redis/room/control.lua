@@ -51,10 +51,9 @@ local function refusal(new)
     return 'closes-passed'
   elseif new.run and is_drawn and not is_over then
     return 'running'
-  elseif not new.run and is_drawn and (new.lobby_opens_ms or new.opens_ms) then
+  elseif not new.run and is_drawn
+    and (new.lobby_opens_ms or new.opens_ms or (new.closes_ms and not is_close)) then
     return 'drawn'
-  elseif not new.run and new.closes_ms and frozen and is_over then
-    return 'over'
   elseif is_close or not (new.lobby_opens_ms or new.opens_ms or new.closes_ms) then
     return nil
   end
