@@ -77,8 +77,8 @@ impl Room {
         self.snapshot.rcu(|seen| {
             let next = seen.next(now_ms, state.clone());
             match &told {
-                Some(control) => next.told(now_ms, Reach::Redis, control),
-                None => next,
+                Some(control) if state.is_none() => next.told(now_ms, Reach::Redis, control),
+                Some(_) | None => next,
             }
         });
         let known = &self.snapshot.load().control;

@@ -101,7 +101,13 @@ impl Snapshot {
             0 => control.clone(),
             _ => self.control.merged(control),
         };
-        Self { control, told_ms: now_ms, told_by: by, ..self.clone() }
+        let seen = if control.run == self.control.run {
+            self.clone()
+        } else {
+            // Nothing of an earlier run counts in this one.
+            Self { seen_ms: self.seen_ms, ..Self::unseen(control.clone()) }
+        };
+        Self { control, told_ms: now_ms, told_by: by, ..seen }
     }
 
     /// Which store tells this node what is in force.

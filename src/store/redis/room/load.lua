@@ -1,6 +1,6 @@
 -- Loads a room that this server does not have: the first time, and after it was emptied,
 -- restarted or failed over. Counters resume where no number can have been given.
--- KEYS control room meter claims active calls joins accounts addresses
+-- KEYS control room meter claims active calls joins accounts addresses left
 -- ARGV the control record and the room's fields, as JSON objects of strings
 -- Answers 1 if this call loaded it
 local control_key, room_key, meter_key, claims, active, calls = unpack(KEYS, 1, 6)

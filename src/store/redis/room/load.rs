@@ -64,7 +64,7 @@ impl RoomStore {
         let mut call = LOAD.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.meter());
         call.key(keys.claims()).key(keys.active()).key(keys.calls());
-        call.key(keys.joins()).key(keys.accounts()).key(keys.addresses());
+        call.key(keys.joins()).key(keys.accounts()).key(keys.addresses()).key(keys.left());
         call.arg(json(control)?).arg(json(loading.room())?);
         self.store.run(&call).await
     }
