@@ -7,9 +7,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::behaviour::Behaviour;
-use super::crowd::{self, CoreAccess, Plan};
+use super::crowd::{self, Controls, CoreAccess, Flush, Plan};
 use super::report::{self, Sources};
 use crate::config::span::Span;
+
+/// The command line was wrong.
+const USAGE: u8 = 2;
 
 /// Arguments of the crowd.
 #[derive(Args)]
@@ -77,6 +80,31 @@ impl Crowd {
             sockets_max: usize::from(self.sockets),
             seed: self.seed,
             patience: self.patience.duration(),
+            accounts_asked: self.behaviour.accounts.is_some_and(|share| share > 0.0),
+            flush: self.flush(),
+            controls: self.controls(),
+        }
+    }
+
+    fn flush(&self) -> Option<Flush> {
+        let after = self.behaviour.flush_redis_at?.duration();
+        Some(Flush { after, redis_url: self.redis_url.clone()? })
+    }
+
+    fn controls(&self) -> Option<Controls> {
+        let ops = self.core_ops.as_deref().filter(|_| self.behaviour.try_controls)?;
+        Some(Controls { ops: CoreAccess { url: trimmed(ops), key: self.ops_key.clone()? } })
+    }
+
+    /// What is asked for cannot be done with what is given.
+    fn misses(&self) -> Option<&'static str> {
+        let asked = &self.behaviour;
+        if asked.flush_redis_at.is_some() && self.redis_url.is_none() {
+            Some("--flush-redis-at needs --redis-url or REDIS_URL: the Redis to be emptied")
+        } else if asked.try_controls && self.controls().is_none() {
+            Some("--try-controls needs --core-ops, and --ops-key or STANCHION_OPS_KEY")
+        } else {
+            None
         }
     }
 
@@ -100,6 +128,10 @@ fn trimmed(url: &str) -> String {
 
 /// Exit code 0 only if every promise that has to be checked was found true and none false.
 pub(super) async fn run(args: Crowd) -> Result<ExitCode> {
+    if let Some(missing) = args.misses() {
+        writeln!(std::io::stderr(), "error: {missing}")?;
+        return Ok(USAGE.into());
+    }
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the file limit stays as it is");
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::crowd::Mix;
+use crate::config::span::Span;
 
 /// Arguments that `demo` hands on to `crowd`.
 #[derive(Args, Debug, Clone)]
@@ -27,6 +28,15 @@ pub(super) struct Behaviour {
     /// Share that joins after the opening.
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
     pub(super) late: f64,
+    /// Share that is signed in at the shop, every third of them on two devices [default: 0.3].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) accounts: Option<f64>,
+    /// Empty Redis once, this long after the opening.
+    #[arg(long, value_name = "TIME", value_parser = Span::parse)]
+    pub(super) flush_redis_at: Option<Span>,
+    /// Change the rate, pause and stop the sale once each while it runs.
+    #[arg(long)]
+    pub(super) try_controls: bool,
     /// Write the report to this file as well.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
@@ -40,6 +50,7 @@ impl Behaviour {
             abandon: self.abandon,
             double_click: self.double_click,
             late: self.late,
+            accounts: self.accounts.unwrap_or(Mix::default().accounts),
         }
     }
 
@@ -53,8 +64,15 @@ impl Behaviour {
             ("--abandon", self.abandon.to_string()),
             ("--double-click", self.double_click.to_string()),
             ("--late", self.late.to_string()),
+            ("--accounts", self.mix().accounts.to_string()),
         ] {
             args.extend([name.to_owned(), value]);
+        }
+        if let Some(at) = self.flush_redis_at {
+            args.extend(["--flush-redis-at".to_owned(), String::from(at)]);
+        }
+        if self.try_controls {
+            args.push("--try-controls".to_owned());
         }
         if let Some(file) = &self.json {
             let full = std::path::absolute(file)?;
@@ -83,12 +101,23 @@ mod tests {
 
     #[test]
     fn what_is_handed_on_reads_back_the_same() {
-        let line =
-            Line::parse_from(["x", "--no-shows", "0.25", "--shoppers", "7", "--json", "out"]);
+        let line = Line::parse_from([
+            "x",
+            "--no-shows",
+            "0.25",
+            "--shoppers",
+            "7",
+            "--json",
+            "out",
+            "--flush-redis-at",
+            "3s",
+            "--try-controls",
+        ]);
         let handed_on = line.behaviour.to_args().unwrap();
         let again = Line::parse_from(std::iter::once("x".to_owned()).chain(handed_on)).behaviour;
         assert_eq!(again.mix(), Mix { no_shows: 0.25, ..Mix::default() });
-        assert_eq!(again.shoppers, 7);
+        assert_eq!((again.shoppers, again.accounts, again.try_controls), (7, Some(0.3), true));
+        assert_eq!(again.flush_redis_at.map(Span::ms), Some(3_000));
         assert!(again.json.unwrap().is_absolute());
     }
 

@@ -65,6 +65,9 @@ impl Scene {
             sockets_max: 32,
             seed: 1,
             patience: Duration::from_mins(1),
+            accounts_asked: false,
+            flush: None,
+            controls: None,
         };
         crowd::run(plan).await.unwrap()
     }

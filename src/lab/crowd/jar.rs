@@ -7,7 +7,7 @@ use http::header::SET_COOKIE;
 const COOKIES_MAX: usize = 50;
 
 /// Cookies by name, all of one host and path.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Jar(Vec<(String, String)>);
 
 impl Jar {
@@ -21,6 +21,11 @@ impl Jar {
                 self.0.push((cookie.name().to_owned(), cookie.value().to_owned()));
             }
         }
+    }
+
+    /// A copy without the cookies whose name has this in it.
+    pub(super) fn without(&self, part: &str) -> Self {
+        Self(self.0.iter().filter(|(name, _)| !name.contains(part)).cloned().collect())
     }
 
     /// The `Cookie` header, if there is anything in it.
@@ -45,5 +50,6 @@ mod tests {
             jar.absorb(&headers);
         }
         assert_eq!(jar.header().as_deref(), Some("a=2"));
+        assert_eq!(jar.without("a").header(), None);
     }
 }

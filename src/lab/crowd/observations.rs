@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
+use super::kept::{DeviceSeen, KeptSeen, TicketSeen, Upheaval};
 use super::plan::Role;
+use super::steered::Steering;
 use super::witness::Witness;
 use crate::domain::draw::Proof;
 
@@ -32,6 +34,14 @@ pub struct Observations {
     pub rate_told: Option<f64>,
     /// The most reservation requests under way at any moment.
     pub reserving_peak: u64,
+    /// Why nobody could be signed in, though some were to be.
+    pub no_accounts: Option<String>,
+    /// Whether the run is not good unless accounts were checked.
+    pub accounts_asked: bool,
+    /// What was done to the sale in its middle.
+    pub upheavals: Vec<Upheaval>,
+    /// How the sale was steered; nothing if it was not to be.
+    pub steering: Option<Steering>,
 }
 
 /// One shopper's story.
@@ -67,6 +77,16 @@ pub struct ShopperSeen {
     pub errors_count: u64,
     /// How it ended.
     pub ending: Ending,
+    /// The account at the shop.
+    pub account: Option<String>,
+    /// The tickets received, each different one.
+    pub tickets: Vec<TicketSeen>,
+    /// What the account's second device saw.
+    pub second: Option<DeviceSeen>,
+    /// What the place has survived.
+    pub kept: Vec<KeptSeen>,
+    /// Whether an admission was refused as void while it was needed.
+    pub voided: bool,
 }
 
 /// `ahead` at an instant of the crowd's clock.
@@ -85,6 +105,8 @@ pub struct AdmissionSeen {
     pub jti: String,
     /// Its slot of the meter, Unix milliseconds of Redis' clock.
     pub slot_ms: u64,
+    /// The epoch it counts in.
+    pub epoch: u64,
 }
 
 /// One order key and all answers to it.
@@ -151,7 +173,20 @@ pub enum Ending {
     Closed,
 }
 
+impl Observations {
+    /// All admissions of all devices.
+    pub fn admissions(&self) -> impl Iterator<Item = &AdmissionSeen> {
+        self.shoppers.iter().flat_map(ShopperSeen::all_admissions)
+    }
+}
+
 impl ShopperSeen {
+    /// The admissions of all devices.
+    pub fn all_admissions(&self) -> impl Iterator<Item = &AdmissionSeen> {
+        let second = self.second.iter().flat_map(|device| &device.admissions);
+        self.admissions.iter().chain(second)
+    }
+
     /// Keeps the first few errors and counts the rest.
     pub(super) fn error(&mut self, error: String) {
         self.errors_count += 1;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::flush;
 use super::observations::{Latencies, Observations, ShopperSeen, Trespass};
 use super::plan::{Plan, arrival_ms};
 use super::shopper::Shopper;
@@ -24,6 +25,11 @@ use crate::lab::client::Client;
 
 const STARTING_EVERY: Duration = Duration::from_millis(100);
 const STARTING_TRIES: u32 = 100;
+const SIGN_IN_TRIES: u32 = 3;
+/// An account that only tries to sign in.
+const TRIES: &str = "nobody@crowd.test";
+/// Of somebody who pays while the sale is steered, so that there are holds to be paid at any time.
+const PAYING_MAX: Duration = Duration::from_millis(1_500);
 
 /// Lets the whole crowd live, and tells what it saw. Fails only if the sale cannot be found.
 pub async fn run(plan: Plan) -> Result<Observations> {
@@ -46,12 +52,30 @@ pub async fn run(plan: Plan) -> Result<Observations> {
         latencies: Mutex::new(Latencies::default()),
         reserving: AtomicU64::new(0),
         reserving_peak: AtomicU64::new(0),
+        upheavals: Mutex::default(),
+        flush_planned: plan.flush.is_some(),
+        paying_max: if plan.controls.is_some() { PAYING_MAX } else { Duration::ZERO },
+        in_hand: Mutex::default(),
     });
+    let redis = match &plan.flush {
+        Some(flush) => Some(flush::reach(flush).await?),
+        None => None,
+    };
+    let no_accounts = no_accounts(&plan, &field).await;
 
     let (done, is_done) = watch::channel(false);
     #[expect(clippy::disallowed_methods, reason = "it is awaited below")]
     let watching = tokio::spawn(witness::watch(plan.clone(), Client::new(2), is_done));
-    let (shoppers, trespasses) = live(&plan, &field, opens_in_ms(&first)).await?;
+    let opens = Instant::now() + Duration::from_millis(opens_in_ms(&first));
+    let mut flushing = JoinSet::new();
+    if let (Some(flush), Some(redis)) = (&plan.flush, redis) {
+        flushing.spawn(flush::flush(field.clone(), redis, opens + flush.after));
+    }
+    let living = live(&plan, &field, opens, no_accounts.is_none());
+    let (shoppers, trespasses) = living.await?;
+    if let Some(flushed) = flushing.try_join_next() {
+        flushed.context("the flush")??;
+    }
     done.send(true).context("the witness is gone")?;
     let witness = watching.await.context("the witness failed")?;
     let rate_told = look(&client, &plan).await.ok().map(|status| status.rate);
@@ -68,6 +92,10 @@ pub async fn run(plan: Plan) -> Result<Observations> {
         draw_before,
         rate_told,
         reserving_peak,
+        no_accounts,
+        accounts_asked: plan.accounts_asked,
+        upheavals: field.upheavals(),
+        steering: None,
     })
 }
 
@@ -75,14 +103,23 @@ pub async fn run(plan: Plan) -> Result<Observations> {
 async fn live(
     plan: &Plan,
     field: &Arc<Field>,
-    opens_in_ms: u64,
+    opens: Instant,
+    accounts: bool,
 ) -> Result<(Vec<ShopperSeen>, Vec<Trespass>)> {
     let mut rng = StdRng::seed_from_u64(plan.seed);
     let (start, deadline) = (Instant::now(), Instant::now() + plan.patience);
+    let opens_in = opens.saturating_duration_since(start);
+    let opens_in_ms = u64::try_from(opens_in.as_millis()).unwrap_or(0);
+    // Another crowd at the same sale is made of other people.
+    let crowd = format!("{:08x}", rand::random::<u32>());
     let mut shoppers = JoinSet::new();
-    for (number, role) in (1..).zip(plan.roles(&mut rng)) {
+    for (number, mut role) in (1..).zip(plan.roles(&mut rng)) {
+        if !accounts {
+            role.become_stranger();
+        }
         let arrives = start + Duration::from_millis(arrival_ms(role, opens_in_ms, &mut rng));
-        let shopper = Shopper::new(Wire::new(field.clone(), number), role);
+        let account = role.signed_in.then(|| format!("{crowd}-{number}@crowd.test"));
+        let shopper = Shopper::new(Wire::new(field.clone(), number), role, account);
         shoppers.spawn(async move { (number, shopper.live(arrives, deadline).await) });
     }
     let mut intruders = JoinSet::new();
@@ -101,6 +138,23 @@ async fn live(
         trespasses.extend(tried.context("a trespasser failed")?);
     }
     Ok((seen.into_iter().map(|(_, seen)| seen).collect(), trespasses))
+}
+
+/// Whether nobody can be signed in though some are to be, and why: only the sample shop's sign-in
+/// is known here.
+async fn no_accounts(plan: &Plan, field: &Arc<Field>) -> Option<String> {
+    if plan.mix.accounts == 0.0 {
+        return None;
+    }
+    let wire = Wire::new(field.clone(), 0);
+    for _ in 1..SIGN_IN_TRIES {
+        if wire.sign_in(TRIES).await.is_ok() {
+            return None;
+        }
+        tokio::time::sleep(STARTING_EVERY).await;
+    }
+    let error = wire.sign_in(TRIES).await.err()?;
+    Some(format!("the shop's sign-in is not the sample shop's: {error:#}"))
 }
 
 /// A sale that has just been started may take a few seconds to know its stock.

@@ -6,8 +6,11 @@ use anyhow::Result;
 use rand::RngExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::answers::{Claimed, Due, Held, Joined};
-use super::observations::{AheadSeen, Ending, OrderAnswer, OrderSeen, ShopperSeen, Sighting};
+use super::answers::{Claimed, Due, Joined};
+use super::device::Device;
+use super::kept::{Event, PlaceSeen};
+use super::noting::Watch;
+use super::observations::{Ending, OrderSeen, ShopperSeen};
 use super::plan::Role;
 use super::wire::{Problem, Timed, Wire};
 use crate::domain::queue::PlaceState;
@@ -22,13 +25,13 @@ const RETRY_MS: u64 = 1_000;
 const GONE_TIMES: u32 = 2;
 
 /// What a step leads to.
-enum Next {
+pub(super) enum Next {
     Goes(Waypoint),
     Ends(Ending),
 }
 
 /// Where a shopper is.
-enum Waypoint {
+pub(super) enum Waypoint {
     Waiting,
     Called,
     Admitted,
@@ -37,30 +40,76 @@ enum Waypoint {
 
 /// One shopper, on the way.
 pub(super) struct Shopper {
-    wire: Wire,
-    role: Role,
-    seen: ShopperSeen,
+    pub(super) wire: Wire,
+    pub(super) role: Role,
+    pub(super) seen: ShopperSeen,
+    /// Whom the ticket names.
+    pub(super) visitor: Option<String>,
+    /// The place as told last, and when.
+    pub(super) last: Option<(u64, PlaceSeen)>,
+    /// Where the sale stood then.
+    pub(super) phase: Option<Phase>,
+    /// Places to be compared once something is over.
+    pub(super) watches: Vec<Watch>,
+    /// Whether the detour was made.
+    pub(super) detoured: bool,
+    /// A hold that is yet to be paid.
+    holding: Option<String>,
     /// How often in a row nothing was left.
     gone: u32,
 }
 
 impl Shopper {
-    pub(super) fn new(wire: Wire, role: Role) -> Self {
-        let seen = ShopperSeen { role, ..ShopperSeen::default() };
-        Self { wire, role, seen, gone: 0 }
+    /// `account` is who signs in, for a role that does.
+    pub(super) fn new(wire: Wire, role: Role, account: Option<String>) -> Self {
+        let seen = ShopperSeen { role, account, ..ShopperSeen::default() };
+        Self {
+            wire,
+            role,
+            seen,
+            visitor: None,
+            last: None,
+            phase: None,
+            watches: Vec::new(),
+            detoured: false,
+            holding: None,
+            gone: 0,
+        }
     }
 
     /// Lives until the end or until `deadline`, and tells what it saw.
     pub(super) async fn live(mut self, arrives: Instant, deadline: Instant) -> ShopperSeen {
         sleep_until(arrives.min(deadline)).await;
-        // On a timeout what was seen so far stays in `self.seen`.
-        if let Ok(ending) = tokio::time::timeout_at(deadline, self.visit()).await {
+        let account = self.seen.account.clone().filter(|_| self.role.two_devices);
+        let mut second = account.map(|account| Device::new(self.wire.without_cookies(), account));
+        // On a timeout what was seen so far stays in `self.seen` and in the device.
+        let ended = match &mut second {
+            None => tokio::time::timeout_at(deadline, self.visit()).await,
+            Some(device) => tokio::select! {
+                ended = tokio::time::timeout_at(deadline, self.visit()) => ended,
+                never = device.live() => match never {},
+            },
+        };
+        if let Ok(ending) = ended {
             self.seen.ending = ending;
+        }
+        if let Some(device) = second {
+            self.compare_devices(device);
         }
         self.seen
     }
 
+    fn compare_devices(&mut self, device: Device) {
+        // At different times: what is ahead may be fewer.
+        let mine = self.last.take().map(|(_, place)| PlaceSeen { ahead: None, ..place });
+        if let Some(mine) = mine.filter(|_| device.last.visitor.is_some()) {
+            self.keep(Event::OtherDevice, mine, PlaceSeen { ahead: None, ..device.last });
+        }
+        self.seen.second = Some(device.seen);
+    }
+
     async fn visit(&mut self) -> Ending {
+        self.sign_in().await;
         let mut at = match self.join().await {
             Next::Goes(waypoint) => waypoint,
             Next::Ends(ending) => return ending,
@@ -86,8 +135,17 @@ impl Shopper {
         }
     }
 
+    /// Signs in, if that is the role.
+    pub(super) async fn sign_in(&mut self) {
+        let Some(account) = self.seen.account.clone() else { return };
+        while let Err(error) = self.wire.sign_in(&account).await {
+            self.seen.error(format!("sign-in: {error:#}"));
+            sleep(Duration::from_millis(RETRY_MS)).await;
+        }
+    }
+
     /// Joins; the same key again until it is acknowledged.
-    async fn join(&mut self) -> Next {
+    pub(super) async fn join(&mut self) -> Next {
         let key = fresh_key();
         loop {
             let sent = self.wire.join(&key).await;
@@ -100,9 +158,7 @@ impl Shopper {
             }
             match (timed.place(), timed.answer.json::<Joined>()) {
                 (Ok(status), Ok(joined)) => {
-                    self.seen.joined = true;
-                    self.seen.visitor = joined.visitor();
-                    self.seen.joined_in_lobby = status.phase == Phase::Lobby;
+                    self.has_joined(&joined, status.phase);
                     self.note(&status, &timed);
                     self.gone = 0;
                     return Next::Goes(Waypoint::Waiting);
@@ -115,27 +171,51 @@ impl Shopper {
         }
     }
 
-    /// Polls at the told interval until called.
-    async fn wait(&mut self) -> Next {
+    fn has_joined(&mut self, joined: &Joined, phase: Phase) {
+        let seen = &mut self.seen;
+        let ticket = joined.seen();
+        self.visitor = ticket.as_ref().map(|ticket| ticket.sub.clone());
+        if let Some(ticket) = ticket.filter(|ticket| !seen.tickets.contains(ticket)) {
+            seen.tickets.push(ticket);
+        }
+        if !seen.joined {
+            seen.joined = true;
+            seen.visitor.clone_from(&self.visitor);
+            seen.joined_in_lobby = phase == Phase::Lobby;
+        }
+    }
+
+    /// Asks for the place once; what to do instead if it was not told.
+    pub(super) async fn look(&mut self) -> Result<Status, Next> {
         let sent = self.wire.status().await;
         let Some(timed) = self.answered("status", sent).await else {
-            return Next::Goes(Waypoint::Waiting);
+            return Err(Next::Goes(Waypoint::Waiting));
         };
         if !timed.is_success() {
-            return self.refusal(&timed).await.map_or(Next::Goes(Waypoint::Waiting), Next::Ends);
+            let ending = self.refusal(&timed).await;
+            return Err(ending.map_or(Next::Goes(Waypoint::Waiting), Next::Ends));
         }
-        let status = match timed.place() {
-            Ok(status) => status,
-            Err(error) => {
-                self.seen.error(format!("status: {error:#}"));
-                return Next::Ends(Ending::Refused);
-            }
-        };
+        let status = timed.place().map_err(|error| {
+            self.seen.error(format!("status: {error:#}"));
+            Next::Ends(Ending::Refused)
+        })?;
         self.note(&status, &timed);
+        Ok(status)
+    }
+
+    /// Polls at the told interval until called.
+    async fn wait(&mut self) -> Next {
+        if let Some((detour, before)) = self.due_detour() {
+            return self.make(detour, before).await;
+        }
+        let status = match self.look().await {
+            Ok(status) => status,
+            Err(next) => return next,
+        };
         match status.place.state {
             _ if status.phase == Phase::Closed => return Next::Ends(Ending::Closed),
             PlaceState::Called => return Next::Goes(Waypoint::Called),
-            PlaceState::Admitted => return Next::Goes(Waypoint::Admitted),
+            PlaceState::Admitted => return self.admitted(),
             PlaceState::Missed | PlaceState::Left => return Next::Ends(Ending::Refused),
             PlaceState::None => {
                 self.seen.error("status: the place is lost".into());
@@ -161,12 +241,12 @@ impl Shopper {
         };
         match timed.status_code().as_u16() {
             200 => {
-                match timed.answer.json::<Claimed>().map(|claimed| claimed.seen()) {
-                    Ok(Some(admission)) => self.seen.admissions.push(admission),
-                    _ => self.seen.error("claim: an admission that cannot be read".into()),
+                match timed.answer.json::<Claimed>() {
+                    Ok(claimed) => self.has_claimed(claimed),
+                    Err(_) => self.seen.error("claim: an answer that cannot be read".into()),
                 }
                 self.gone = 0;
-                Next::Goes(Waypoint::Admitted)
+                self.admitted()
             }
             202 => {
                 let due: Due = timed.answer.json().unwrap_or_default();
@@ -182,19 +262,58 @@ impl Shopper {
         }
     }
 
+    fn has_claimed(&mut self, claimed: Claimed) {
+        match claimed.seen() {
+            Some(admission) => self.seen.admissions.push(admission),
+            None => self.seen.error("claim: an admission that cannot be read".into()),
+        }
+        // One of an account would need its session beside it.
+        if self.seen.account.is_none() {
+            self.wire.field().hand(claimed.admission);
+        }
+    }
+
+    /// On with what the admission is for.
+    fn admitted(&self) -> Next {
+        Next::Goes(match &self.holding {
+            Some(reservation) => Waypoint::Holding(reservation.clone()),
+            None => Waypoint::Admitted,
+        })
+    }
+
+    /// Whether an answer says that the admission counts no more: back to the line, to claim anew.
+    fn is_void(&mut self, timed: &Timed) -> bool {
+        let problem = Problem::of(&timed.answer);
+        let void = matches!(problem.name(), "waiting" | "not-admitted");
+        if void {
+            self.seen.voided = true;
+            self.seen.refused(problem.name());
+        }
+        void
+    }
+
     /// Asks for a unit under one order key, until there is one or none can come back.
     async fn order(&mut self) -> Next {
-        let key = fresh_key();
-        self.seen.orders.push(OrderSeen { key: key.clone(), ..OrderSeen::default() });
+        let key = match self.seen.orders.last() {
+            Some(begun) => begun.key.clone(),
+            None => fresh_key(),
+        };
+        if self.seen.orders.is_empty() {
+            self.seen.orders.push(OrderSeen { key: key.clone(), ..OrderSeen::default() });
+        }
         loop {
             let first = self.ask(&key).await;
             let Some(timed) = self.answered("reserve", first).await else { continue };
             let problem = Problem::of(&timed.answer);
             if timed.is_success() {
-                return match self.last_reservation() {
-                    Some(id) => Next::Goes(Waypoint::Holding(id)),
+                self.holding = self.last_reservation();
+                return match &self.holding {
+                    Some(_) => self.admitted(),
                     None => Next::Ends(Ending::Refused),
                 };
+            }
+            if self.is_void(&timed) {
+                return Next::Goes(Waypoint::Waiting);
             }
             if problem.name() != "sold-out" {
                 match self.refusal(&timed).await {
@@ -227,6 +346,9 @@ impl Shopper {
 
     /// Pays through the gateway at the shop, which confirms.
     async fn pay(&mut self, reservation: &str) -> Next {
+        let paying_ms = u64::try_from(self.wire.field().paying_max.as_millis()).unwrap_or(0);
+        let takes_ms = rand::rng().random_range(0..=paying_ms);
+        sleep(Duration::from_millis(takes_ms)).await;
         let sent = self.wire.pay(reservation).await;
         let again = || Next::Goes(Waypoint::Holding(reservation.to_owned()));
         let Some(timed) = self.answered("pay", sent).await else { return again() };
@@ -237,12 +359,13 @@ impl Shopper {
                 Next::Ends(Ending::Bought)
             }
             409 if timed.answer.header("stanchion-answer").is_empty() => Next::Ends(Ending::Lapsed),
+            _ if self.is_void(&timed) => Next::Goes(Waypoint::Waiting),
             _ => self.refusal(&timed).await.map_or_else(again, Next::Ends),
         }
     }
 
     /// An answer, or a noted error and a pause before the next try.
-    async fn answered(&mut self, step: &str, sent: Result<Timed>) -> Option<Timed> {
+    pub(super) async fn answered(&mut self, step: &str, sent: Result<Timed>) -> Option<Timed> {
         match sent {
             Ok(timed) => Some(timed),
             Err(error) => {
@@ -283,47 +406,9 @@ impl Shopper {
         let answers = &self.seen.orders.last()?.answers;
         answers.iter().rev().find_map(|answer| answer.reservation.clone())
     }
-
-    fn note(&mut self, status: &Status, timed: &Timed) {
-        let (place, seen) = (&status.place, &mut self.seen);
-        seen.entry = seen.entry.or(place.entry);
-        if let Some(position) = place.position
-            && !seen.positions.contains(&position)
-        {
-            seen.positions.push(position);
-        }
-        if let Some(ahead) = place.ahead
-            && seen.ahead.last().is_none_or(|last| last.ahead != ahead)
-        {
-            seen.ahead.push(AheadSeen { at_ms: timed.received_ms, ahead });
-        }
-        if status.sold_out && status.phase == Phase::Open {
-            seen.sold_out.push(sighting(timed));
-        }
-    }
-
-    fn note_order(&mut self, timed: &Timed) {
-        let problem = Problem::of(&timed.answer).name().to_owned();
-        if problem == "sold-out" {
-            self.seen.sold_out.push(sighting(timed));
-        }
-        let reservation = timed.answer.json::<Held>().ok().map(|held| held.id);
-        let answer = OrderAnswer {
-            status: timed.status_code().as_u16(),
-            problem,
-            reservation,
-            replayed: timed.answer.header("idempotent-replayed") == "true",
-        };
-        if let Some(order) = self.seen.orders.last_mut() {
-            order.answers.push(answer);
-        }
-    }
 }
 
-fn sighting(timed: &Timed) -> Sighting {
-    Sighting { sent_ms: timed.sent_ms, received_ms: timed.received_ms }
-}
-
-fn fresh_key() -> String {
+/// A key that nobody else makes.
+pub(super) fn fresh_key() -> String {
     format!("{:032x}", rand::random::<u128>())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::jar::Jar;
+use super::kept::{Event, Upheaval};
 use super::observations::Latencies;
 use super::plan::address;
 use crate::clock::{Clock, SystemClock};
@@ -27,7 +28,20 @@ pub(super) struct Field {
     pub(super) latencies: Mutex<Latencies>,
     pub(super) reserving: AtomicU64,
     pub(super) reserving_peak: AtomicU64,
+    /// What has been done to the sale so far.
+    pub(super) upheavals: Mutex<Vec<Upheaval>>,
+    /// Whether Redis is going to lose everything.
+    pub(super) flush_planned: bool,
+    /// How long a payment may take.
+    pub(super) paying_max: Duration,
+    /// Admissions in hand that the steering may look through.
+    pub(super) in_hand: Mutex<Vec<String>>,
 }
+
+/// How many admissions the steering looks through.
+const IN_HAND_MAX: usize = 6;
+/// From here on the addresses of those who come back from another network.
+const OTHER_NETWORK: usize = 1 << 23;
 
 /// The steps whose time is taken.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +56,8 @@ pub(super) enum Step {
 /// One shopper's browser.
 pub(super) struct Wire {
     field: Arc<Field>,
+    /// Its sockets; most browsers share them, as behind a CDN.
+    client: Client,
     shopper: usize,
     requests: AtomicUsize,
     jar: Mutex<Jar>,
@@ -79,7 +95,29 @@ impl Problem {
 
 impl Wire {
     pub(super) fn new(field: Arc<Field>, shopper: usize) -> Self {
-        Self { field, shopper, requests: AtomicUsize::new(0), jar: Mutex::default() }
+        Self::with_jar(field, shopper, Jar::default())
+    }
+
+    fn with_jar(field: Arc<Field>, shopper: usize, jar: Jar) -> Self {
+        let client = field.client.clone();
+        Self { field, client, shopper, requests: AtomicUsize::new(0), jar: Mutex::new(jar) }
+    }
+
+    /// A browser without cookies, as of somebody's other device.
+    pub(super) fn without_cookies(&self) -> Self {
+        Self::new(self.field.clone(), self.shopper)
+    }
+
+    /// The place's ticket and the session, seen from another network.
+    pub(super) fn in_new_tab(&self) -> Self {
+        let jar = self.jar().without("stanchion-pass");
+        Self::with_jar(self.field.clone(), self.shopper | OTHER_NETWORK, jar)
+    }
+
+    /// The same cookies over sockets of its own.
+    pub(super) fn restarted(&self) -> Self {
+        let again = Self::with_jar(self.field.clone(), self.shopper, self.jar().clone());
+        Self { client: Client::new(1), ..again }
     }
 
     pub(super) fn field(&self) -> &Field {
@@ -88,6 +126,27 @@ impl Wire {
 
     pub(super) async fn join(&self, key: &str) -> Result<Timed> {
         self.post(Step::Join, &self.ours("join"), Some(key), &json!({})).await
+    }
+
+    /// Signs in at the shop, which is behind the gateway.
+    pub(super) async fn sign_in(&self, account: &str) -> Result<()> {
+        let path = format!("/login?user={account}&next=/");
+        let timed = self.call(Step::Other, Method::GET, &path, &[], Bytes::new()).await?;
+        let vouched = self.call(Step::Other, Method::GET, "/whoami", &[], Bytes::new()).await?;
+        anyhow::ensure!(
+            vouched.is_success() && vouched.answer.header("x-account-id") == account,
+            "signing in at the shop was answered by {} and then {}",
+            timed.status_code(),
+            vouched.status_code()
+        );
+        Ok(())
+    }
+
+    /// The queue page, as a browser loads it.
+    pub(super) async fn page(&self) -> Result<Timed> {
+        let headers = [("accept", "text/html"), ("sec-fetch-mode", "navigate")];
+        let path = format!("/_stanchion/{}", self.field.sale);
+        self.call(Step::Other, Method::GET, &path, &headers, Bytes::new()).await
     }
 
     pub(super) async fn status(&self) -> Result<Timed> {
@@ -143,13 +202,16 @@ impl Wire {
         let turn = self.requests.fetch_add(1, Ordering::Relaxed).wrapping_add(self.shopper);
         let gateway = &self.field.gateways[turn % self.field.gateways.len()];
         let (address, cookies) = (address(self.shopper).to_string(), self.jar().header());
-        let mut all = vec![("x-forwarded-for", address.as_str()), ("accept", "application/json")];
+        let mut all = vec![("x-forwarded-for", address.as_str())];
+        if !headers.iter().any(|(name, _)| *name == "accept") {
+            all.push(("accept", "application/json"));
+        }
         all.extend(cookies.as_deref().map(|cookies| ("cookie", cookies)));
         all.extend(headers);
         let request = request(method, &format!("{gateway}{path}"), &all, body)?;
 
         let (sent_ms, watch) = (SystemClock.now_ms(), Instant::now());
-        let answer = self.field.client.send(request).await?;
+        let answer = self.client.send(request).await?;
         self.field.note(step, u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX));
         self.jar().absorb(&answer.headers);
         Ok(Timed { answer, sent_ms, received_ms: SystemClock.now_ms() })
@@ -161,6 +223,33 @@ impl Wire {
 }
 
 impl Field {
+    /// What has been done to the sale so far.
+    pub(super) fn upheavals(&self) -> Vec<Upheaval> {
+        self.upheavals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It begins now.
+    pub(super) fn upheaval_begins(&self, event: Event) {
+        let begun = Upheaval { event, from_ms: SystemClock.now_ms(), over_ms: None };
+        self.upheavals.lock().unwrap_or_else(PoisonError::into_inner).push(begun);
+    }
+
+    /// The last one of this kind is over now.
+    pub(super) fn upheaval_ends(&self, event: Event) {
+        let mut all = self.upheavals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = all.iter_mut().rfind(|upheaval| upheaval.event == event) {
+            last.over_ms = Some(SystemClock.now_ms());
+        }
+    }
+
+    /// Shows an admission to the steering.
+    pub(super) fn hand(&self, admission: String) {
+        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_hand.len() < IN_HAND_MAX {
+            in_hand.push(admission);
+        }
+    }
+
     fn note(&self, step: Step, micros: u64) {
         let mut all = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         match step {

@@ -1,5 +1,7 @@
 //! What the stores and processes said after a run.
 
+use std::collections::HashMap;
+
 use crate::domain::draw::Proof;
 use crate::lab::crowd::SkuSample;
 use crate::lab::shop::Journal;
@@ -59,6 +61,8 @@ pub struct Ledger {
     pub taken_twice: Vec<String>,
     /// Reservations by status.
     pub by_status: Vec<(String, u64)>,
+    /// Whose each reservation is, by its id.
+    pub buyers: HashMap<String, String>,
 }
 
 /// One SKU's rows.

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::evidence::Evidence;
 use super::promise::{Promise, Verdict};
-use super::{door, line, page, rate, stock};
+use super::{door, line, page, place, rate, steering, stock};
 use crate::domain::draw::Proof;
-use crate::lab::crowd::{Ending, Observations, ShopperSeen};
+use crate::lab::crowd::{Ending, Event, NodeSeen, Observations, ShopperSeen, Step};
 
 /// Refusals that are the line at work, not a "no".
 const ORDINARY: [&str; 5] = ["waiting", "not-called", "sold-out", "insufficient", "closed"];
@@ -48,8 +48,39 @@ pub struct Report {
     pub latency_ms: Waits,
     /// The draw's proof; nothing if it could not be read.
     pub draw: Option<Proof>,
+    /// Who was signed in.
+    pub accounts: Accounts,
+    /// Places seen to survive something, by what it was.
+    pub places_kept: BTreeMap<&'static str, u64>,
+    /// When Redis was emptied, Unix milliseconds.
+    pub flushed_ms: Option<u64>,
+    /// How the sale was steered.
+    pub steering: Vec<Steered>,
     /// All twelve promises.
     pub promises: BTreeMap<&'static str, Verdict>,
+    /// Those without which the run is not good.
+    #[serde(skip)]
+    pub required: Vec<Promise>,
+}
+
+/// Shoppers with an account.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Accounts {
+    /// How many were signed in.
+    pub signed_in: u64,
+    /// How many of them joined on two devices.
+    pub two_devices: u64,
+}
+
+/// A step of the steering.
+#[derive(Debug, Clone, Serialize)]
+pub struct Steered {
+    /// What was asked for.
+    pub act: String,
+    /// When it was acknowledged, Unix milliseconds.
+    pub acked_ms: u64,
+    /// How long each node still did as before, in milliseconds; nothing if it never followed.
+    pub late_ms: BTreeMap<String, Option<u64>>,
 }
 
 /// Admissions by their slots.
@@ -88,7 +119,7 @@ pub struct Percentiles {
 impl Report {
     /// Whether every promise that a crowd has to check was found true and none false.
     pub fn is_good(&self) -> bool {
-        let required = Promise::REQUIRED.iter().all(|promise| {
+        let required = self.required.iter().all(|promise| {
             self.promises.get(promise.name()).is_some_and(|verdict| verdict.holds == Some(true))
         });
         required && self.promises.values().all(|verdict| verdict.holds != Some(false))
@@ -134,7 +165,39 @@ pub fn judge(seen: &Observations, evidence: &Evidence) -> Report {
             reserve: percentiles(&seen.latencies.reserve),
         },
         draw: evidence.draw.as_ref().ok().cloned(),
+        accounts: Accounts {
+            signed_in: count(&|shopper| shopper.account.is_some() && shopper.joined),
+            two_devices: count(&|s| s.second.as_ref().is_some_and(|d| !d.tickets.is_empty())),
+        },
+        places_kept: place::kept_by(seen),
+        flushed_ms: seen.upheavals.iter().find(|u| u.event == Event::Flush).map(|u| u.from_ms),
+        steering: seen.steering.iter().flat_map(|steering| &steering.steps).map(steered).collect(),
         promises: promises(seen, evidence),
+        required: required(seen),
+    }
+}
+
+/// Always eight, and those that the crowd was told to put to the test.
+fn required(seen: &Observations) -> Vec<Promise> {
+    let mut required = Promise::REQUIRED.to_vec();
+    let early = |shopper: &ShopperSeen| {
+        shopper.joined && shopper.role.detour.is_some() && !shopper.role.detours_late
+    };
+    let asked = [
+        (Promise::PlaceKept, seen.shoppers.iter().any(early)),
+        (Promise::OnePlacePerAccount, seen.accounts_asked),
+        (Promise::StopInASecond, seen.steering.is_some()),
+    ];
+    required.extend(asked.into_iter().filter_map(|(promise, asked)| asked.then_some(promise)));
+    required
+}
+
+fn steered(step: &Step) -> Steered {
+    let late = |node: &NodeSeen| node.fresh_ms.map(|_| node.late_ms(step));
+    Steered {
+        act: step.act.name(),
+        acked_ms: step.acked_ms,
+        late_ms: step.nodes.iter().map(|node| (node.name.clone(), late(node))).collect(),
     }
 }
 
@@ -152,9 +215,9 @@ fn promises(seen: &Observations, evidence: &Evidence) -> BTreeMap<&'static str, 
         Promise::FullUse => {
             later("it needs the presence of visitors, which comes with the waiting room")
         }
-        Promise::PlaceKept => later("the crowd loses no cookies and restarts nothing"),
-        Promise::OnePlacePerAccount => later("the crowd has no accounts"),
-        Promise::StopInASecond => later("the crowd changes no settings"),
+        Promise::PlaceKept => place::place_kept(seen, evidence),
+        Promise::OnePlacePerAccount => place::one_place_per_account(seen, evidence),
+        Promise::StopInASecond => steering::stop_in_a_second(seen, evidence),
     };
     Promise::ALL.into_iter().map(|promise| (promise.name(), verdict(promise))).collect()
 }

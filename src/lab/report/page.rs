@@ -40,7 +40,10 @@ pub(super) fn honest_page(seen: &Observations, _: &Evidence) -> Verdict {
 }
 
 fn rose(number: u64, shopper: &ShopperSeen) -> Option<String> {
-    let up = shopper.ahead.windows(2).find(|pair| pair[1].ahead > pair[0].ahead)?;
+    let second = shopper.second.iter().map(|device| &device.ahead);
+    let devices = std::iter::once(&shopper.ahead).chain(second);
+    let mut pairs = devices.flat_map(|ahead| ahead.windows(2));
+    let up = pairs.find(|pair| pair[1].ahead > pair[0].ahead)?;
     Some(format!("shopper {number}: ahead rose from {} to {}", up[0].ahead, up[1].ahead))
 }
 

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::evidence::{Evidence, RateSet};
+use super::allowed::Allowed;
+use super::evidence::Evidence;
 use super::promise::Verdict;
 use crate::lab::crowd::Observations;
 
 /// The slots of all admissions seen, ascending; one for each (id, slot).
 pub(super) fn slots(seen: &Observations) -> Vec<u64> {
-    let distinct: BTreeSet<_> = seen
-        .shoppers
-        .iter()
-        .flat_map(|shopper| &shopper.admissions)
-        .map(|admission| (admission.slot_ms, admission.jti.as_str()))
-        .collect();
+    let distinct: BTreeSet<_> =
+        seen.admissions().map(|admission| (admission.slot_ms, admission.jti.as_str())).collect();
     distinct.into_iter().map(|(slot, _)| slot).collect()
 }
 
@@ -45,8 +42,8 @@ pub(super) fn median_per_second(slots: &[u64]) -> usize {
     counts[counts.len() / 2]
 }
 
-/// exact-rate: in a window of any length, from any slot to any later one, no more slots than
-/// rate × time + burst.
+/// exact-rate: in a window of any length, from any slot to any later one, no more slots than the
+/// rate summed over the window + burst.
 pub(super) fn exact_rate(seen: &Observations, evidence: &Evidence) -> Verdict {
     let set = match &evidence.rate {
         Ok(set) => *set,
@@ -57,13 +54,16 @@ pub(super) fn exact_rate(seen: &Observations, evidence: &Evidence) -> Verdict {
         return Verdict::unchecked("nobody was admitted");
     }
     let most = most_in_a_second(&slots);
+    let steps = seen.steering.as_ref().map_or(0, |steering| steering.steps.len());
+    let changed = if steps > 0 { format!(", changed {steps} times") } else { String::new() };
     let said = format!(
-        "{} admissions, at most {most} in any second, {} set, burst {}",
+        "{} admissions, at most {most} in any second, {} set{changed}, burst {}",
         slots.len(),
         set.per_second,
         set.burst
     );
-    match first_excess(&slots, set) {
+    let allowed = Allowed::of(set, seen.steering.as_ref());
+    match first_excess(&slots, &allowed, set.burst) {
         None => Verdict::kept(said),
         Some(slot) => Verdict::broken(format!("{said}; too many up to the slot {slot}")),
     }
@@ -71,18 +71,17 @@ pub(super) fn exact_rate(seen: &Observations, evidence: &Evidence) -> Verdict {
 
 /// The slot that ends the first window with too many.
 ///
-/// Slots are whole milliseconds rounded down, so those in `[a, b]` lie in a window of
-/// `b - a + 1` ms. Windows of every length are covered in one pass: slot j may follow slot i only
-/// if `j - i + 1 <= rate * (b - a + 1) + burst`, that is, if j's height is not above the lowest
-/// height before it by more than `rate + burst - 1`.
-fn first_excess(slots: &[u64], set: RateSet) -> Option<u64> {
-    let (rate, first) = (set.per_second / 1_000.0, *slots.first()?);
+/// Slots are whole milliseconds rounded down, so those in `[a, b]` lie in a window from `a` to
+/// `b + 1` ms. Windows of every length are covered in one pass: slot j may follow slot i only if
+/// `j - i + 1 <= allowed(b + 1) - allowed(a) + burst`, that is, if j's height at its end is not
+/// above the lowest height at a beginning before it by more than `burst - 1`.
+pub(super) fn first_excess(slots: &[u64], allowed: &Allowed, burst: u32) -> Option<u64> {
     let mut lowest = f64::INFINITY;
     for (number, slot) in slots.iter().enumerate() {
-        #[expect(clippy::cast_precision_loss, reason = "a run is far shorter than 2^53 ms")]
-        let height = number as f64 - rate * (slot - first) as f64;
-        lowest = lowest.min(height);
-        if height - lowest > rate + f64::from(set.burst) - 1.0 + 1e-6 {
+        #[expect(clippy::cast_precision_loss, reason = "a run has far fewer admissions than 2^53")]
+        let number = number as f64;
+        lowest = lowest.min(number - allowed.until(*slot));
+        if number - allowed.until(slot + 1) - lowest > f64::from(burst) - 1.0 + 1e-6 {
             return Some(*slot);
         }
     }
@@ -91,10 +90,11 @@ fn first_excess(slots: &[u64], set: RateSet) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::evidence::RateSet;
     use super::*;
 
-    fn set(per_second: f64, burst: u32) -> RateSet {
-        RateSet { per_second, burst }
+    fn excess(slots: &[u64], per_second: f64, burst: u32) -> Option<u64> {
+        first_excess(slots, &Allowed::of(RateSet { per_second, burst }, None), burst)
     }
 
     #[test]
@@ -111,22 +111,22 @@ mod tests {
                     slot
                 })
                 .collect();
-            assert_eq!(first_excess(&slots, set(rate, 1)), None, "{rate}");
+            assert_eq!(excess(&slots, rate, 1), None, "{rate}");
         }
     }
 
     #[test]
     fn one_more_than_the_burst_at_once_is_one_too_many() {
         let together = |n: usize| vec![5_000; n];
-        assert_eq!(first_excess(&together(3), set(10.0, 3)), None);
-        assert_eq!(first_excess(&together(4), set(10.0, 3)), Some(5_000));
+        assert_eq!(excess(&together(3), 10.0, 3), None);
+        assert_eq!(excess(&together(4), 10.0, 3), Some(5_000));
     }
 
     #[test]
     fn a_slow_drift_above_the_rate_is_found_though_each_second_looks_right() {
         let slots: Vec<u64> = (0..1_000).map(|n| n * 95).collect();
         assert_eq!(most_in_a_second(&slots), 11);
-        assert!(first_excess(&slots, set(10.0, 1)).is_some());
+        assert!(excess(&slots, 10.0, 1).is_some());
     }
 
     #[test]

@@ -39,6 +39,8 @@ const GRANTED: &str = "
 const BY_STATUS: &str =
     "SELECT status, count(*) FROM reservation WHERE sale = $1 GROUP BY status ORDER BY status";
 
+const BUYERS: &str = "SELECT id::text, buyer FROM reservation WHERE sale = $1";
+
 /// Adds up the rows of one sale.
 pub(super) async fn ledger(database_url: &str, sale: &str) -> Result<Ledger> {
     let (client, connection) = tokio_postgres::connect(database_url, NoTls)
@@ -58,7 +60,9 @@ async fn rows(client: &Client, sale: &str) -> Result<Ledger> {
     let taken_twice = client.query(TAKEN_TWICE, &[&sale]).await?;
     let granted: i64 = client.query_one(GRANTED, &[&sale]).await?.get(0);
     let by_status = client.query(BY_STATUS, &[&sale]).await?.iter().map(counted).collect();
+    let buyers = client.query(BUYERS, &[&sale]).await?;
     Ok(Ledger {
+        buyers: buyers.iter().map(|row| (row.get(0), row.get(1))).collect(),
         skus,
         duplicates,
         holds_granted: u64::try_from(granted).unwrap_or(0),

@@ -28,6 +28,8 @@ pub fn table(report: &Report) -> String {
         "takes in Postgres",
         report.ledger_attempts.map_or("not checked".into(), |n| n.to_string()),
     );
+    let accounts = report.accounts;
+    row("accounts", format!("{} ({} on two devices)", accounts.signed_in, accounts.two_devices));
     let rate = &report.admissions_per_second;
     let set = rate.set.map_or("?".into(), |set| set.to_string());
     row("admissions a second", format!("{} median, {} at most, {set} set", rate.p50, rate.max_1s));

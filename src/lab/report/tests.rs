@@ -57,7 +57,7 @@ fn shopper(entry: u64) -> ShopperSeen {
             AheadSeen { at_ms: T0, ahead: position },
             AheadSeen { at_ms: T0 + 1_000, ahead: 0 },
         ],
-        admissions: vec![AdmissionSeen { jti: format!("j{entry}"), slot_ms }],
+        admissions: vec![AdmissionSeen { jti: format!("j{entry}"), slot_ms, epoch: 1 }],
         orders: vec![OrderSeen {
             key: format!("k{entry}"),
             answers: vec![if bought { held } else { none }],
@@ -96,6 +96,10 @@ fn seen() -> Observations {
         draw_before: Some(Proof { n: None, opened_at: None, seed: None, key: None, ..proof() }),
         rate_told: Some(10.0),
         reserving_peak: 1,
+        no_accounts: None,
+        accounts_asked: false,
+        upheavals: Vec::new(),
+        steering: None,
     }
 }
 
@@ -249,7 +253,7 @@ fn takes_that_nothing_explains_break_ledger_shielded() {
 #[test]
 fn an_admission_past_the_meter_breaks_exact_rate() {
     let mut seen = seen();
-    let minted = AdmissionSeen { jti: "minted".into(), slot_ms: T0 + 350 };
+    let minted = AdmissionSeen { jti: "minted".into(), slot_ms: T0 + 350, epoch: 1 };
     seen.shoppers[0].admissions.push(minted);
     assert_eq!(broken(&seen, &evidence()), ["exact-rate"]);
 }
