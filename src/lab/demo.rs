@@ -20,6 +20,8 @@ const SETTINGS: &str = include_str!("../../config/demo.toml");
 const SALE: &str = "demo";
 /// Where a person looks first; another one if it is taken.
 const PORT: u16 = 8080;
+/// So that whatever concerns every node concerns more than one.
+const GATEWAYS: usize = 2;
 /// As a shell says "ended by Ctrl-C".
 const INTERRUPTED: u8 = 130;
 
@@ -77,7 +79,7 @@ pub(super) async fn run(args: Demo) -> Result<ExitCode> {
 impl House {
     /// Stores, then the core, the shop that asks it, and the gateway before the shop.
     fn build(args: &Demo, executable: &Path) -> Result<Self> {
-        say("Starting a private Postgres and Redis, a core, a gateway and a shop …\n")?;
+        say("Starting a private Postgres and Redis, a core, two gateways and a shop …\n")?;
         let stores = PrivateStores::start()?;
         let folder = stores.workspace("demo")?;
         let urls = (stores.create_database("demo")?, stores.redis_url());
@@ -88,6 +90,9 @@ impl House {
         installation.set("shop.origins", vec![origin.clone()])?;
         installation.set("account.forward_auth.url", format!("{origin}/whoami"))?;
         installation.add_gateways(1)?;
+        // Only one can have the port that people know.
+        installation.set("public.listener.0.addr", "127.0.0.1:0")?;
+        installation.add_gateways(GATEWAYS - 1)?;
         Ok(Self { shop, installation, stores })
     }
 
@@ -122,9 +127,12 @@ impl House {
     /// The crowd as a process of its own, which may look into everything.
     fn crowd(&self, args: &Demo, executable: &Path) -> Result<tokio::process::Command> {
         let (all, core) = (&self.installation, &self.installation.cores[0]);
+        let gateways: Result<Vec<_>> = all.gateways.iter().map(|node| node.url("public")).collect();
         let mut command = tokio::process::Command::new(executable);
         command
-            .args(["crowd", &self.public()?, "--sale", SALE])
+            .arg("crowd")
+            .args(gateways?)
+            .args(["--sale", SALE])
             .args(["--core", &core.url("core")?, "--core-ops", &core.url("ops")?])
             .args(["--shop", &self.shop.url("shop")?])
             .args(args.behaviour.to_args()?)

@@ -81,7 +81,7 @@ impl Device {
     }
 
     fn note(&mut self, status: &Status, timed: &Timed) {
-        self.last = place_seen(status, self.last.visitor.take());
+        self.last = place_seen(status, timed, self.last.visitor.take());
         push_ahead(&mut self.seen.ahead, status, timed);
     }
 }

@@ -8,11 +8,14 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::field::Field;
 use super::kept::Event;
 use super::plan::Flush;
-use super::wire::Field;
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// After which the room counts as lost, and the upheaval is never over.
+const RESTORED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Reaches Redis before the sale, so that a wrong address is found while nothing is lost.
 pub(super) async fn reach(flush: &Flush) -> Result<MultiplexedConnection> {
@@ -31,7 +34,8 @@ pub(super) async fn flush(
     let () = redis::cmd("FLUSHDB").query_async(&mut redis).await.context("flushing Redis")?;
     tracing::info!("Redis was flushed");
     let room = format!("stanchion:{{{}}}:room", field.sale);
-    loop {
+    let until = Instant::now() + RESTORED_WITHIN;
+    while Instant::now() < until {
         let loaded: bool = redis.hexists(&room, "loaded").await.context("looking at Redis")?;
         if loaded {
             field.upheaval_ends(Event::Flush);
@@ -39,4 +43,6 @@ pub(super) async fn flush(
         }
         sleep(LOOK_EVERY).await;
     }
+    tracing::warn!("the room was not restored after the flush");
+    Ok(())
 }

@@ -52,7 +52,7 @@ pub struct PlaceSeen {
     /// The fixed number in line.
     pub position: Option<u64>,
     /// How many were said to be ahead.
-    pub ahead: Option<u64>,
+    pub ahead: Option<AheadSeen>,
 }
 
 /// A place before and after.

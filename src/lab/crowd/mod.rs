@@ -1,16 +1,20 @@
 //! The crowd: simulated shoppers over real HTTP. It drives and observes; `report` judges.
 
 mod answers;
+mod buying;
 mod detour;
 mod device;
+mod field;
 mod flush;
 mod jar;
 mod kept;
 mod noting;
 mod observations;
 mod plan;
+mod probe;
 mod run;
 mod shopper;
+mod steer;
 mod steered;
 mod trespasser;
 mod wire;

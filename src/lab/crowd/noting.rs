@@ -16,7 +16,7 @@ pub(super) struct Watch {
 
 impl Shopper {
     pub(super) fn note(&mut self, status: &Status, timed: &Timed) {
-        let place = place_seen(status, self.visitor.clone());
+        let place = place_seen(status, timed, self.visitor.clone());
         self.compare(&place, timed);
         self.last = Some((timed.received_ms, place));
         self.phase = Some(status.phase);
@@ -73,9 +73,10 @@ impl Shopper {
 }
 
 /// The place that a status tells of.
-pub(super) fn place_seen(status: &Status, visitor: Option<String>) -> PlaceSeen {
+pub(super) fn place_seen(status: &Status, timed: &Timed, visitor: Option<String>) -> PlaceSeen {
     let place = &status.place;
-    PlaceSeen { visitor, entry: place.entry, position: place.position, ahead: place.ahead }
+    let ahead = place.ahead.map(|ahead| ahead_seen(ahead, timed));
+    PlaceSeen { visitor, entry: place.entry, position: place.position, ahead }
 }
 
 /// Notes `ahead` if it changed.
@@ -83,8 +84,12 @@ pub(super) fn push_ahead(seen: &mut Vec<AheadSeen>, status: &Status, timed: &Tim
     if let Some(ahead) = status.place.ahead
         && seen.last().is_none_or(|last| last.ahead != ahead)
     {
-        seen.push(AheadSeen { at_ms: timed.received_ms, ahead });
+        seen.push(ahead_seen(ahead, timed));
     }
+}
+
+fn ahead_seen(ahead: u64, timed: &Timed) -> AheadSeen {
+    AheadSeen { at_ms: timed.received_ms, ahead, gateway: timed.gateway }
 }
 
 fn sighting(timed: &Timed) -> Sighting {

@@ -96,6 +96,20 @@ pub struct AheadSeen {
     pub at_ms: u64,
     /// How many were said to be ahead.
     pub ahead: u64,
+    /// Which gateway said so, by number.
+    pub gateway: usize,
+}
+
+/// How far apart two gateways may be in what they have seen of the line, in milliseconds: older
+/// views of it count as out of reach.
+const VIEWS_APART_MS: u64 = 2_000;
+
+impl AheadSeen {
+    /// Whether somebody who was told this before was told of more people ahead now.
+    pub fn rose_to(&self, now: &Self) -> bool {
+        let comparable = self.gateway == now.gateway || now.at_ms >= self.at_ms + VIEWS_APART_MS;
+        comparable && now.ahead > self.ahead
+    }
 }
 
 /// An admission as received.

@@ -1,7 +1,7 @@
 //! Runs a whole crowd and collects what it saw.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,12 +12,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::field::Field;
 use super::flush;
-use super::observations::{Latencies, Observations, ShopperSeen, Trespass};
+use super::observations::{Observations, ShopperSeen, Trespass};
 use super::plan::{Plan, arrival_ms};
 use super::shopper::Shopper;
+use super::steer::steer;
 use super::trespasser::trespass;
-use super::wire::{Field, Wire};
+use super::wire::Wire;
 use super::witness;
 use crate::domain::draw::Proof;
 use crate::domain::status::Status;
@@ -28,8 +30,6 @@ const STARTING_TRIES: u32 = 100;
 const SIGN_IN_TRIES: u32 = 3;
 /// An account that only tries to sign in.
 const TRIES: &str = "nobody@crowd.test";
-/// Of somebody who pays while the sale is steered, so that there are holds to be paid at any time.
-const PAYING_MAX: Duration = Duration::from_millis(1_500);
 
 /// Lets the whole crowd live, and tells what it saw. Fails only if the sale cannot be found.
 pub async fn run(plan: Plan) -> Result<Observations> {
@@ -38,25 +38,13 @@ pub async fn run(plan: Plan) -> Result<Observations> {
     }
     let client = Client::new(plan.sockets_max);
     let first = patiently(|| look(&client, &plan)).await?;
+    let opens = Instant::now() + Duration::from_millis(opens_in_ms(&first));
     let draw_before = patiently(|| committed(&client, &plan)).await.ok();
     let sku = match &plan.sku {
         Some(sku) => sku.clone(),
         None => patiently(|| first_sku(&client, &plan)).await?,
     };
-    let field = Arc::new(Field {
-        client: client.clone(),
-        gateways: plan.gateways.clone(),
-        sale: plan.sale.clone(),
-        sku: sku.clone(),
-        qty: plan.qty,
-        latencies: Mutex::new(Latencies::default()),
-        reserving: AtomicU64::new(0),
-        reserving_peak: AtomicU64::new(0),
-        upheavals: Mutex::default(),
-        flush_planned: plan.flush.is_some(),
-        paying_max: if plan.controls.is_some() { PAYING_MAX } else { Duration::ZERO },
-        in_hand: Mutex::default(),
-    });
+    let field = Arc::new(Field::new(client.clone(), &plan, &sku));
     let redis = match &plan.flush {
         Some(flush) => Some(flush::reach(flush).await?),
         None => None,
@@ -66,16 +54,17 @@ pub async fn run(plan: Plan) -> Result<Observations> {
     let (done, is_done) = watch::channel(false);
     #[expect(clippy::disallowed_methods, reason = "it is awaited below")]
     let watching = tokio::spawn(witness::watch(plan.clone(), Client::new(2), is_done));
-    let opens = Instant::now() + Duration::from_millis(opens_in_ms(&first));
-    let mut flushing = JoinSet::new();
+    let (mut flushing, mut steering) = (JoinSet::new(), JoinSet::new());
     if let (Some(flush), Some(redis)) = (&plan.flush, redis) {
         flushing.spawn(flush::flush(field.clone(), redis, opens + flush.after));
     }
+    if let Some(controls) = plan.controls.clone() {
+        steering.spawn(steer(field.clone(), plan.clone(), controls, opens));
+    }
     let living = live(&plan, &field, opens, no_accounts.is_none());
     let (shoppers, trespasses) = living.await?;
-    if let Some(flushed) = flushing.try_join_next() {
-        flushed.context("the flush")??;
-    }
+    flushing.join_next().await.transpose().context("the flush")?.transpose()?;
+    let steering = steering.join_next().await.transpose().context("the steering")?;
     done.send(true).context("the witness is gone")?;
     let witness = watching.await.context("the witness failed")?;
     let rate_told = look(&client, &plan).await.ok().map(|status| status.rate);
@@ -95,7 +84,7 @@ pub async fn run(plan: Plan) -> Result<Observations> {
         no_accounts,
         accounts_asked: plan.accounts_asked,
         upheavals: field.upheavals(),
-        steering: None,
+        steering,
     })
 }
 

@@ -10,15 +10,13 @@ use super::answers::{Claimed, Due, Joined};
 use super::device::Device;
 use super::kept::{Event, PlaceSeen};
 use super::noting::Watch;
-use super::observations::{Ending, OrderSeen, ShopperSeen};
+use super::observations::{Ending, ShopperSeen};
 use super::plan::Role;
 use super::wire::{Problem, Timed, Wire};
 use crate::domain::queue::PlaceState;
 use crate::domain::sale::Phase;
 use crate::domain::status::Status;
 
-/// Between two tries of somebody who was told that held units may come back.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// After an answer that was lost or that says nothing better.
 const RETRY_MS: u64 = 1_000;
 /// "Gone" is believed when it was told this often in a row: figures may be a moment old.
@@ -54,7 +52,7 @@ pub(super) struct Shopper {
     /// Whether the detour was made.
     pub(super) detoured: bool,
     /// A hold that is yet to be paid.
-    holding: Option<String>,
+    pub(super) holding: Option<String>,
     /// How often in a row nothing was left.
     gone: u32,
 }
@@ -274,94 +272,11 @@ impl Shopper {
     }
 
     /// On with what the admission is for.
-    fn admitted(&self) -> Next {
+    pub(super) fn admitted(&self) -> Next {
         Next::Goes(match &self.holding {
             Some(reservation) => Waypoint::Holding(reservation.clone()),
             None => Waypoint::Admitted,
         })
-    }
-
-    /// Whether an answer says that the admission counts no more: back to the line, to claim anew.
-    fn is_void(&mut self, timed: &Timed) -> bool {
-        let problem = Problem::of(&timed.answer);
-        let void = matches!(problem.name(), "waiting" | "not-admitted");
-        if void {
-            self.seen.voided = true;
-            self.seen.refused(problem.name());
-        }
-        void
-    }
-
-    /// Asks for a unit under one order key, until there is one or none can come back.
-    async fn order(&mut self) -> Next {
-        let key = match self.seen.orders.last() {
-            Some(begun) => begun.key.clone(),
-            None => fresh_key(),
-        };
-        if self.seen.orders.is_empty() {
-            self.seen.orders.push(OrderSeen { key: key.clone(), ..OrderSeen::default() });
-        }
-        loop {
-            let first = self.ask(&key).await;
-            let Some(timed) = self.answered("reserve", first).await else { continue };
-            let problem = Problem::of(&timed.answer);
-            if timed.is_success() {
-                self.holding = self.last_reservation();
-                return match &self.holding {
-                    Some(_) => self.admitted(),
-                    None => Next::Ends(Ending::Refused),
-                };
-            }
-            if self.is_void(&timed) {
-                return Next::Goes(Waypoint::Waiting);
-            }
-            if problem.name() != "sold-out" {
-                match self.refusal(&timed).await {
-                    Some(ending) => return Next::Ends(ending),
-                    None => continue,
-                }
-            }
-            if self.nothing_left(problem.held == Some(0)) {
-                return Next::Ends(Ending::SoldOut);
-            }
-            sleep(ASK_AGAIN).await;
-        }
-    }
-
-    /// Sends the reservation, twice at once for who double-clicks; the first answer counts.
-    async fn ask(&mut self, key: &str) -> Result<Timed> {
-        if !self.role.double_clicks {
-            let answer = self.wire.reserve(key).await;
-            return answer.inspect(|timed| self.note_order(timed));
-        }
-        let (first, second) = tokio::join!(self.wire.reserve(key), self.wire.reserve(key));
-        for timed in [&first, &second].into_iter().flatten() {
-            self.note_order(timed);
-        }
-        match (first, second) {
-            (Ok(first), Ok(second)) if second.is_success() && !first.is_success() => Ok(second),
-            (first, _) => first,
-        }
-    }
-
-    /// Pays through the gateway at the shop, which confirms.
-    async fn pay(&mut self, reservation: &str) -> Next {
-        let paying_ms = u64::try_from(self.wire.field().paying_max.as_millis()).unwrap_or(0);
-        let takes_ms = rand::rng().random_range(0..=paying_ms);
-        sleep(Duration::from_millis(takes_ms)).await;
-        let sent = self.wire.pay(reservation).await;
-        let again = || Next::Goes(Waypoint::Holding(reservation.to_owned()));
-        let Some(timed) = self.answered("pay", sent).await else { return again() };
-        let to = timed.answer.header("location");
-        match timed.status_code().as_u16() {
-            303 if to.starts_with("/checkout/thanks") => {
-                self.seen.paid = Some(reservation.to_owned());
-                Next::Ends(Ending::Bought)
-            }
-            409 if timed.answer.header("stanchion-answer").is_empty() => Next::Ends(Ending::Lapsed),
-            _ if self.is_void(&timed) => Next::Goes(Waypoint::Waiting),
-            _ => self.refusal(&timed).await.map_or_else(again, Next::Ends),
-        }
     }
 
     /// An answer, or a noted error and a pause before the next try.
@@ -377,7 +292,7 @@ impl Shopper {
     }
 
     /// Counts a refusal and waits as told; an ending if waiting does not help.
-    async fn refusal(&mut self, timed: &Timed) -> Option<Ending> {
+    pub(super) async fn refusal(&mut self, timed: &Timed) -> Option<Ending> {
         let (status, problem) = (timed.status_code(), Problem::of(&timed.answer));
         match problem.name() {
             "" => self.seen.error(format!("{status} without a reason: {}", timed.answer.text())),
@@ -397,14 +312,9 @@ impl Shopper {
     }
 
     /// Whether "gone" was told often enough in a row to be believed.
-    fn nothing_left(&mut self, told: bool) -> bool {
+    pub(super) fn nothing_left(&mut self, told: bool) -> bool {
         self.gone = if told { self.gone + 1 } else { 0 };
         self.gone >= GONE_TIMES
-    }
-
-    fn last_reservation(&self) -> Option<String> {
-        let answers = &self.seen.orders.last()?.answers;
-        answers.iter().rev().find_map(|answer| answer.reservation.clone())
     }
 }
 

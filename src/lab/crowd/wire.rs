@@ -1,8 +1,8 @@
 //! One shopper's requests: cookies, address, and a stopwatch.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -10,36 +10,13 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::field::Field;
 use super::jar::Jar;
-use super::kept::{Event, Upheaval};
-use super::observations::Latencies;
 use super::plan::address;
 use crate::clock::{Clock, SystemClock};
 use crate::domain::status::Status;
 use crate::lab::client::{Answer, Client, request};
 
-/// What all shoppers share.
-pub(super) struct Field {
-    pub(super) client: Client,
-    pub(super) gateways: Vec<String>,
-    pub(super) sale: String,
-    pub(super) sku: String,
-    pub(super) qty: u32,
-    pub(super) latencies: Mutex<Latencies>,
-    pub(super) reserving: AtomicU64,
-    pub(super) reserving_peak: AtomicU64,
-    /// What has been done to the sale so far.
-    pub(super) upheavals: Mutex<Vec<Upheaval>>,
-    /// Whether Redis is going to lose everything.
-    pub(super) flush_planned: bool,
-    /// How long a payment may take.
-    pub(super) paying_max: Duration,
-    /// Admissions in hand that the steering may look through.
-    pub(super) in_hand: Mutex<Vec<String>>,
-}
-
-/// How many admissions the steering looks through.
-const IN_HAND_MAX: usize = 6;
 /// From here on the addresses of those who come back from another network.
 const OTHER_NETWORK: usize = 1 << 23;
 
@@ -68,6 +45,8 @@ pub(super) struct Timed {
     pub(super) answer: Answer,
     pub(super) sent_ms: u64,
     pub(super) received_ms: u64,
+    /// Which gateway answered, by number.
+    pub(super) gateway: usize,
 }
 
 /// A refusal as read from a problem's body.
@@ -200,7 +179,7 @@ impl Wire {
         body: Bytes,
     ) -> Result<Timed> {
         let turn = self.requests.fetch_add(1, Ordering::Relaxed).wrapping_add(self.shopper);
-        let gateway = &self.field.gateways[turn % self.field.gateways.len()];
+        let gateway = turn % self.field.gateways.len();
         let (address, cookies) = (address(self.shopper).to_string(), self.jar().header());
         let mut all = vec![("x-forwarded-for", address.as_str())];
         if !headers.iter().any(|(name, _)| *name == "accept") {
@@ -208,57 +187,18 @@ impl Wire {
         }
         all.extend(cookies.as_deref().map(|cookies| ("cookie", cookies)));
         all.extend(headers);
-        let request = request(method, &format!("{gateway}{path}"), &all, body)?;
+        let request =
+            request(method, &format!("{}{path}", self.field.gateways[gateway]), &all, body)?;
 
         let (sent_ms, watch) = (SystemClock.now_ms(), Instant::now());
         let answer = self.client.send(request).await?;
         self.field.note(step, u64::try_from(watch.elapsed().as_micros()).unwrap_or(u64::MAX));
         self.jar().absorb(&answer.headers);
-        Ok(Timed { answer, sent_ms, received_ms: SystemClock.now_ms() })
+        Ok(Timed { answer, sent_ms, received_ms: SystemClock.now_ms(), gateway })
     }
 
     fn jar(&self) -> MutexGuard<'_, Jar> {
         self.jar.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Field {
-    /// What has been done to the sale so far.
-    pub(super) fn upheavals(&self) -> Vec<Upheaval> {
-        self.upheavals.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// It begins now.
-    pub(super) fn upheaval_begins(&self, event: Event) {
-        let begun = Upheaval { event, from_ms: SystemClock.now_ms(), over_ms: None };
-        self.upheavals.lock().unwrap_or_else(PoisonError::into_inner).push(begun);
-    }
-
-    /// The last one of this kind is over now.
-    pub(super) fn upheaval_ends(&self, event: Event) {
-        let mut all = self.upheavals.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = all.iter_mut().rfind(|upheaval| upheaval.event == event) {
-            last.over_ms = Some(SystemClock.now_ms());
-        }
-    }
-
-    /// Shows an admission to the steering.
-    pub(super) fn hand(&self, admission: String) {
-        let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
-        if in_hand.len() < IN_HAND_MAX {
-            in_hand.push(admission);
-        }
-    }
-
-    fn note(&self, step: Step, micros: u64) {
-        let mut all = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
-        match step {
-            Step::Join => all.join.saturating_record(micros),
-            Step::Status => all.status.saturating_record(micros),
-            Step::Claim => all.claim.saturating_record(micros),
-            Step::Reserve => all.reserve.saturating_record(micros),
-            Step::Other => {}
-        }
     }
 }
 

@@ -39,12 +39,17 @@ pub(super) fn honest_page(seen: &Observations, _: &Evidence) -> Verdict {
     )
 }
 
+/// A reading that is higher than a comparable one before it.
 fn rose(number: u64, shopper: &ShopperSeen) -> Option<String> {
     let second = shopper.second.iter().map(|device| &device.ahead);
-    let devices = std::iter::once(&shopper.ahead).chain(second);
-    let mut pairs = devices.flat_map(|ahead| ahead.windows(2));
-    let up = pairs.find(|pair| pair[1].ahead > pair[0].ahead)?;
-    Some(format!("shopper {number}: ahead rose from {} to {}", up[0].ahead, up[1].ahead))
+    let mut devices = std::iter::once(&shopper.ahead).chain(second);
+    let (before, after) = devices.find_map(|readings| {
+        let mut later = readings.iter().enumerate();
+        later.find_map(|(index, now)| {
+            Some((readings[..index].iter().find(|before| before.rose_to(now))?, now))
+        })
+    })?;
+    Some(format!("shopper {number}: ahead rose from {} to {}", before.ahead, after.ahead))
 }
 
 /// Whether units were free without a break from 2 s before the question to the answer: between

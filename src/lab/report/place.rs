@@ -28,6 +28,10 @@ pub(super) fn place_kept(seen: &Observations, _: &Evidence) -> Verdict {
     if by.is_empty() && faults.is_empty() {
         return Verdict::unchecked("nobody reloaded, came back or lost anything");
     }
+    let flushed = seen.upheavals.iter().any(|upheaval| upheaval.event == Event::Flush);
+    if flushed && !by.contains_key(Event::Flush.name()) && faults.is_empty() {
+        return Verdict::unchecked("nobody waited when Redis was emptied; empty it earlier");
+    }
     let counts: Vec<_> = by.iter().map(|(name, times)| format!("{times} {name}")).collect();
     Verdict::of(&faults, format!("the same place after {}", counts.join(", ")))
 }
@@ -45,7 +49,7 @@ pub(super) fn difference(kept: &KeptSeen) -> Option<String> {
         "the place became another one"
     } else if !same(before.position, after.position) {
         "the position changed"
-    } else if before.ahead.zip(after.ahead).is_some_and(|(before, after)| after > before) {
+    } else if before.ahead.zip(after.ahead).is_some_and(|(before, after)| before.rose_to(&after)) {
         "ahead rose"
     } else {
         return None;

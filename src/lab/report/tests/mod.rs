@@ -1,13 +1,16 @@
 //! Each promise is broken on purpose: it turns false, and no other with it.
 
+mod places;
+mod steering;
+
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::domain::draw::{ALGORITHM, Draw, Proof, commitment, key};
 use crate::domain::id::SaleId;
 use crate::lab::crowd::{
-    AdmissionSeen, AheadSeen, Ending, Latencies, Observations, OrderAnswer, OrderSeen, ShopperSeen,
-    Sighting, SkuSample, StockSample, Trespass, Witness,
+    AdmissionSeen, AheadSeen, DeviceSeen, Ending, Latencies, Observations, OrderAnswer, OrderSeen,
+    ShopperSeen, Sighting, SkuSample, StockSample, Trespass, Witness,
 };
 use crate::lab::shop::{Journal, Visit};
 
@@ -54,8 +57,8 @@ fn shopper(entry: u64) -> ShopperSeen {
         entry: Some(entry),
         positions: vec![position],
         ahead: vec![
-            AheadSeen { at_ms: T0, ahead: position },
-            AheadSeen { at_ms: T0 + 1_000, ahead: 0 },
+            AheadSeen { at_ms: T0, ahead: position, gateway: 0 },
+            AheadSeen { at_ms: T0 + 1_000, ahead: 0, gateway: 0 },
         ],
         admissions: vec![AdmissionSeen { jti: format!("j{entry}"), slot_ms, epoch: 1 }],
         orders: vec![OrderSeen {
@@ -143,6 +146,7 @@ fn an_honest_run_is_good_and_says_what_it_did_not_check() {
     let unchecked: Vec<_> =
         report.promises.iter().filter(|(_, verdict)| verdict.holds.is_none()).collect();
     assert_eq!(unchecked.len(), 4);
+    assert!(report.required.len() == 8);
     assert!(unchecked.iter().all(|(_, verdict)| !verdict.evidence.is_empty()));
     assert_eq!((report.shoppers, report.joined, report.admitted), (10, 10, 10));
     assert_eq!((report.confirmed, report.sold_out, report.oversold), (4, 6, Some(0)));
@@ -173,6 +177,11 @@ fn the_report_has_the_shape_that_scripts_read() {
         "/latency_ms/claim/p50",
         "/latency_ms/reserve/p99",
         "/draw/commitment",
+        "/accounts/signed_in",
+        "/accounts/two_devices",
+        "/places_kept",
+        "/flushed_ms",
+        "/steering",
         "/promises/never-oversell/holds",
         "/promises/stop-in-a-second/evidence",
     ] {
@@ -315,9 +324,21 @@ fn an_ungated_path_breaks_only_the_admitted() {
 
 #[test]
 fn a_number_that_rises_or_a_false_sold_out_breaks_honest_page() {
-    let mut rising = seen();
-    rising.shoppers[0].ahead.push(AheadSeen { at_ms: T0 + 2_000, ahead: 4 });
-    assert_eq!(broken(&rising, &evidence()), ["honest-page"]);
+    let told = |at_ms, gateway| AheadSeen { at_ms: T0 + at_ms, ahead: 4, gateway };
+    for rise in [told(1_010, 0), told(3_000, 0), told(3_000, 1)] {
+        let mut rising = seen();
+        rising.shoppers[0].ahead.push(rise);
+        assert_eq!(broken(&rising, &evidence()), ["honest-page"]);
+
+        let mut on_the_other = seen();
+        let ahead = vec![AheadSeen { ahead: 0, gateway: rise.gateway, ..told(1_000, 0) }, rise];
+        let second = DeviceSeen { ahead, ..DeviceSeen::default() };
+        on_the_other.shoppers[0].second = Some(second);
+        assert_eq!(broken(&on_the_other, &evidence()), ["honest-page"]);
+    }
+    let mut skewed = seen();
+    skewed.shoppers[0].ahead.push(told(1_010, 1));
+    assert!(judge(&skewed, &evidence()).is_good(), "another gateway has looked a moment before");
 
     let mut false_alarm = seen();
     let long_free = (0..20).map(|i| sample(T0 - 4_000 + i * 200, 4));
