@@ -24,7 +24,17 @@ impl Shopper {
         } else {
             self.phase == Some(Phase::Open)
         };
+        let detour = match detour {
+            // The shop may know the account, and the gateway none.
+            Detour::LostCookies if !self.has_account() => Detour::Reload,
+            other => other,
+        };
         due.then_some((detour, before))
+    }
+
+    /// Whether the place is tied to the account.
+    pub(super) fn has_account(&self) -> bool {
+        self.seen.tickets.iter().any(|ticket| ticket.account.is_some())
     }
 
     /// Makes it, and looks for the place afterwards.

@@ -48,7 +48,10 @@ impl Device {
                 continue;
             };
             self.note(&status, &timed);
-            if status.place.state == PlaceState::Called && self.seen.admissions.is_empty() {
+            // Without an account it would be another visitor's, who never buys.
+            let tied = self.seen.tickets.iter().any(|ticket| ticket.account.is_some());
+            let called = status.place.state == PlaceState::Called;
+            if called && tied && self.seen.admissions.is_empty() {
                 self.claim().await;
             }
             // Seldom: both devices share the quota of one place.

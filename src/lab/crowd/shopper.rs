@@ -100,7 +100,8 @@ impl Shopper {
     fn compare_devices(&mut self, device: Device) {
         // At different times: what is ahead may be fewer.
         let mine = self.last.take().map(|(_, place)| PlaceSeen { ahead: None, ..place });
-        if let Some(mine) = mine.filter(|_| device.last.visitor.is_some()) {
+        let same = self.has_account() && device.last.visitor.is_some();
+        if let Some(mine) = mine.filter(|_| same) {
             self.keep(Event::OtherDevice, mine, PlaceSeen { ahead: None, ..device.last });
         }
         self.seen.second = Some(device.seen);
