@@ -17,6 +17,7 @@ pub mod rate;
 pub mod reading;
 pub mod recovery;
 pub mod refusal;
+pub mod renewal;
 pub mod reservation;
 pub mod sale;
 pub mod status;
