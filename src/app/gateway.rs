@@ -51,6 +51,8 @@ pub(super) fn start(
         metrics: &parts.metrics,
     })?;
     let gateway = Arc::new(gateway);
+    let accounts = Arc::clone(&gateway).follow_accounts(parts.life.ending());
+    parts.life.background("account keys", accounts);
     serve(parts, &gateway, public)?;
     follow(parts, gateway);
 

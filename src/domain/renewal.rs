@@ -61,8 +61,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::admission::Origin;
     use crate::clock::{Clock, ManualClock};
+    use crate::domain::admission::Origin;
     use crate::domain::id::SaleId;
 
     const SLOT_MS: u64 = 1_000_000;

@@ -77,6 +77,13 @@ impl<K: Hash + Eq + Clone, V: Clone> Answers<K, V> {
         halves.insert(question, cell, self.half_max);
     }
 
+    /// Forgets an answer; a question under way is too late.
+    pub(super) fn forget(&self, question: &K) {
+        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        halves.young.remove(question);
+        halves.old.remove(question);
+    }
+
     fn cell(&self, question: K) -> Cell<V> {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         let known = halves.young.get(&question).or_else(|| halves.old.get(&question));
@@ -106,29 +113,39 @@ fn fresh<V: Clone>(kept: Option<&(V, Instant)>) -> Option<V> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use tokio::sync::Notify;
+
     use super::*;
 
-    const KEEP: Duration = Duration::from_secs(5);
+    const KEEP: Duration = Duration::from_hours(1);
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_answer_is_asked_for_once_while_it_is_kept() {
         let (answers, asked) = (Answers::new(10), AtomicU32::new(0));
         let ask = async || (asked.fetch_add(1, Ordering::Relaxed), KEEP);
 
+        assert_eq!(answers.known(&"q"), Known::Nothing);
         assert_eq!(answers.get("q", ask).await, 0);
-        tokio::time::advance(Duration::from_millis(4_999)).await;
         assert_eq!(answers.known(&"q"), Known::Answer(0));
         assert_eq!(answers.get("q", ask).await, 0);
-        tokio::time::advance(Duration::from_millis(1)).await;
+        answers.forget(&"q");
+        assert_eq!(answers.get("q", ask).await, 1);
+    }
+
+    #[tokio::test]
+    async fn an_answer_past_its_end_is_asked_for_again() {
+        let (answers, asked) = (Answers::new(10), AtomicU32::new(0));
+        let ask = async || (asked.fetch_add(1, Ordering::Relaxed), Duration::ZERO);
+        assert_eq!(answers.get("q", ask).await, 0);
         assert_eq!(answers.known(&"q"), Known::Nothing);
         assert_eq!(answers.get("q", ask).await, 1);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_hundred_who_want_the_same_answer_ask_one_question() {
         let (answers, asked) = (Answers::new(10), AtomicU32::new(0));
         let ask = async || {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::task::yield_now().await;
             (asked.fetch_add(1, Ordering::Relaxed), KEEP)
         };
         let all = (0..100).map(|_| answers.get("q", ask));
@@ -136,33 +153,40 @@ mod tests {
         assert_eq!(told, vec![0; 100]);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn who_waits_asks_when_the_one_who_asked_has_left() {
-        let answers = Answers::new(10);
+        let (answers, waits) = (Answers::new(10), Notify::new());
         let for_ever = async || std::future::pending::<(u8, Duration)>().await;
-        let impatient = tokio::time::timeout(Duration::from_secs(1), answers.get("q", for_ever));
-        let patient = answers.get("q", async || (7, KEEP));
-        let (left, told) = tokio::join!(impatient, patient);
-        assert!(left.is_err());
+        let leaves = async {
+            tokio::select! {
+                _ = answers.get("q", for_ever) => unreachable!("it never answers"),
+                () = waits.notified() => assert_eq!(answers.known(&"q"), Known::Asking),
+            }
+        };
+        let stays = async {
+            waits.notify_one();
+            answers.get("q", async || (7, KEEP)).await
+        };
+        let ((), told) = tokio::join!(leaves, stays);
         assert_eq!(told, 7);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_is_known_from_elsewhere_beats_a_question_under_way() {
-        let answers = Answers::new(10);
+        let (answers, put) = (Answers::new(10), Notify::new());
         let slow = answers.get("q", async || {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            put.notified().await;
             (1, KEEP)
         });
-        let put = async {
-            assert_eq!(answers.known(&"q"), Known::Asking);
+        let putting = async {
             answers.put("q", 2, KEEP);
+            put.notify_one();
         };
-        tokio::join!(slow, put);
+        tokio::join!(slow, putting);
         assert_eq!(answers.known(&"q"), Known::Answer(2));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_oldest_are_forgotten_when_there_are_too_many() {
         let answers = Answers::new(10);
         for question in 0..1_000 {

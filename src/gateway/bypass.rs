@@ -172,7 +172,7 @@ async fn count(core: &CoreClient, said: &pass::Pass, key: &str) -> Result<pass::
     let call = CoreCall {
         method: Method::POST,
         target: format!("/v1/passes/{}/redeem", said.id),
-        admission: "",
+        admission: None,
         order_key: None,
         body: body.into(),
     };

@@ -1,5 +1,7 @@
 //! The admitted shopper's side of the core: reserve, look, give back, hold longer.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Response, StatusCode};
@@ -61,9 +63,10 @@ pub(super) async fn reserve(
     core: &CoreClient,
     asked: &mut Asked,
     sale: &SaleGate,
-    visitor: &Visitor,
+    visitor: &mut Visitor,
 ) -> Result<Response<Body>, Refusal> {
-    let pass = admitted(visitor, sale)?;
+    sale.forgive(visitor);
+    let token = admitted(visitor, sale)?.token.clone();
     let wire = asked.wire()?;
     let (order, order_key, go_on) = match wire {
         Wire::Form => order_by_form(asked).await?,
@@ -75,11 +78,23 @@ pub(super) async fn reserve(
     let call = CoreCall {
         method: Method::POST,
         target: "/v1/reservations".to_owned(),
-        admission: &pass.token,
+        admission: Some(&token),
         order_key: Some(&order_key),
         body: body.into(),
     };
-    answer(&core.call(call).await?, wire, go_on.as_deref())
+    let told = core.call(call).await?;
+    follow(sale, visitor, &told).await;
+    answer(&told, visitor, wire, go_on.as_deref())
+}
+
+/// The pass lasts as long as a hold that was made or extended.
+async fn follow(sale: &SaleGate, visitor: &mut Visitor, told: &CoreAnswer) {
+    let reservation = serde_json::from_slice::<Reservation>(&told.body);
+    if let Ok(reservation) = reservation
+        && told.status.is_success()
+    {
+        sale.holds_now(visitor, &reservation).await;
+    }
 }
 
 async fn order_by_form(asked: &mut Asked) -> Result<(Order, String, Option<String>), Refusal> {
@@ -131,7 +146,7 @@ pub(super) async fn own_orders(
         .append_pair("sale", sale.id().as_str())
         .append_pair("buyer", buyer.as_str())
         .finish();
-    let found = core.call(look(format!("/v1/reservations?{query}"), pass)).await?;
+    let found = core.call(look(format!("/v1/reservations?{query}"))).await?;
     if !found.status.is_success() {
         return Err(found.refusal());
     }
@@ -154,17 +169,17 @@ pub(super) async fn change(
     core: &CoreClient,
     asked: &mut Asked,
     sale: &SaleGate,
-    visitor: &Visitor,
+    visitor: &mut Visitor,
     (id, change): (Uuid, Change),
 ) -> Result<Response<Body>, Refusal> {
-    let pass = admitted(visitor, sale)?;
+    let admission = Arc::clone(&admitted(visitor, sale)?.admission);
     let wire = asked.wire()?;
     let form: GoOn = asked.read_as().await?;
     let go_on = checked(form.go_on)?;
-    let found = core.call(look(format!("/v1/reservations/{id}"), pass)).await?;
+    let found = core.call(look(format!("/v1/reservations/{id}"))).await?;
     let owner: Option<Reservation> = serde_json::from_slice(&found.body).ok();
-    let is_own = owner
-        .is_some_and(|order| order.sale == *sale.id() && order.buyer == pass.admission.buyer());
+    let is_own =
+        owner.is_some_and(|order| order.sale == *sale.id() && order.buyer == admission.buyer());
     if !is_own {
         let detail = "you have no such reservation in this sale";
         return Err(Refusal::new(Problem::UnknownOrder, detail));
@@ -176,32 +191,55 @@ pub(super) async fn change(
     let call = CoreCall {
         method: Method::POST,
         target: format!("/v1/reservations/{id}/{verb}"),
-        admission: &pass.token,
+        admission: None,
         order_key: None,
         body: Bytes::from_static(b"{}"),
     };
-    answer(&core.call(call).await?, wire, go_on.as_deref())
+    let told = core.call(call).await?;
+    match change {
+        Change::Release => sale.holds.forget(&admission),
+        Change::Extend => follow(sale, visitor, &told).await,
+    }
+    answer(&told, visitor, wire, go_on.as_deref())
 }
 
-fn look(target: String, pass: &Pass) -> CoreCall<'_> {
+fn look(target: String) -> CoreCall<'static> {
     let body = Bytes::new();
-    CoreCall { method: Method::GET, target, admission: &pass.token, order_key: None, body }
+    CoreCall { method: Method::GET, target, admission: None, order_key: None, body }
 }
 
-/// JSON is passed on as the core wrote it; a form goes on, or is told why not.
-fn answer(answer: &CoreAnswer, wire: Wire, go_on: Option<&str>) -> Result<Response<Body>, Refusal> {
+/// JSON is passed on as the core wrote it, with the renewed admission for whoever keeps it in a
+/// header; a form goes on, or is told why not.
+fn answer(
+    answer: &CoreAnswer,
+    visitor: &Visitor,
+    wire: Wire,
+    go_on: Option<&str>,
+) -> Result<Response<Body>, Refusal> {
     let good = answer.status.is_success();
     match wire {
         Wire::Form if good => Ok(respond::see_other(go_on.unwrap_or("/"))),
         Wire::Form => Err(answer.refusal()),
         Wire::Json => {
             let kind = if good { Kind::Own } else { Kind::Refused };
-            let body = answer.body.clone();
+            let renewed = visitor.pass.as_ref().filter(|_| visitor.renewed && good);
+            let body = match renewed.filter(|_| visitor.pass_by_header) {
+                Some(pass) => with_admission(&answer.body, pass),
+                None => answer.body.clone(),
+            };
             let mut response = respond::bytes(answer.status, "application/json", body, kind);
             relay(&answer.headers, response.headers_mut());
             Ok(response)
         }
     }
+}
+
+/// The core's answer with the admission as one more member.
+fn with_admission(body: &Bytes, pass: &Pass) -> Bytes {
+    let parsed = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body);
+    let Ok(mut members) = parsed else { return body.clone() };
+    members.insert("admission".to_owned(), pass.token.clone().into());
+    serde_json::Value::Object(members).to_string().into()
 }
 
 fn relay(from: &HeaderMap, to: &mut HeaderMap) {

@@ -45,8 +45,8 @@ pub(super) struct CoreCall<'a> {
     pub(super) method: Method,
     /// Path and query.
     pub(super) target: String,
-    /// The shopper's admission, "" where none is asked for.
-    pub(super) admission: &'a str,
+    /// The shopper's admission, for new reservations.
+    pub(super) admission: Option<&'a str>,
     /// For new reservations.
     pub(super) order_key: Option<&'a str>,
     /// JSON.
@@ -80,8 +80,8 @@ impl CoreClient {
         let headers = request.headers_mut();
         put(headers, header::HOST, &self.host);
         put(headers, header::AUTHORIZATION, self.bearer.expose_secret());
-        if !call.admission.is_empty() {
-            put(headers, STANCHION_ADMISSION, call.admission);
+        if let Some(admission) = call.admission {
+            put(headers, STANCHION_ADMISSION, admission);
         }
         if let Some(key) = call.order_key {
             put(headers, IDEMPOTENCY_KEY, key);
@@ -126,7 +126,8 @@ fn unavailable(error: &(impl std::fmt::Display + IsFull)) -> Refusal {
     no_core()
 }
 
-fn no_core() -> Refusal {
+/// The refusal while the core does not answer.
+pub(super) fn no_core() -> Refusal {
     let detail =
         "orders are not taken at this moment; nothing was taken, try again with the same key";
     Refusal::new(Problem::CoreUnavailable, detail).retry_after_ms(RETRY_MS)

@@ -1,6 +1,6 @@
 //! To the shop: with an admission, or with the proof that none is needed.
 
-use hyper::header::HeaderName;
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, Response};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -92,7 +92,11 @@ fn vouch(headers: &mut HeaderMap, pass: &Pass) {
     put(headers, STANCHION_SALE, admission.sale.as_str());
     put(headers, STANCHION_VISITOR, &admission.sub);
     if let Some(account) = &admission.account {
-        put(headers, STANCHION_ACCOUNT, AccountId::as_str(account));
+        // Names in other scripts pass as UTF-8; an account that the shop does not hear of would
+        // look like a visitor without one.
+        if let Ok(account) = HeaderValue::from_bytes(AccountId::as_str(account).as_bytes()) {
+            headers.insert(STANCHION_ACCOUNT, account);
+        }
     }
     if let Some(position) = admission.position() {
         put(headers, STANCHION_POSITION, &position.to_string());

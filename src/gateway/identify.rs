@@ -33,6 +33,14 @@ pub(super) struct Visitor {
     pub(super) ticket: Option<Ticket>,
     /// The right to check out.
     pub(super) pass: Option<Pass>,
+    /// One that has run out, if there is none that counts: a hold can make it last.
+    pub(super) lapsed: Option<Pass>,
+    /// The core did not say whether a hold makes the pass last.
+    pub(super) hold_unknown: bool,
+    /// The pass was signed anew on the way, and is to be handed out.
+    pub(super) renewed: bool,
+    /// Apps bring it in a header, and read it from there.
+    pub(super) pass_by_header: bool,
     /// A pass was brought, valid or not: such a request is never sent around again.
     pub(super) brought_pass: bool,
     /// Who is signed in.
@@ -44,8 +52,18 @@ impl Visitor {
     pub(super) fn account_id(&self) -> Option<&AccountId> {
         match &self.account {
             Vouched::For(account) => Some(account),
-            Vouched::NotAsked | Vouched::Nobody | Vouched::Unknown => None,
+            Vouched::NotAsked | Vouched::Nobody | Vouched::Unknown | Vouched::TooMany(_) => None,
         }
+    }
+
+    /// Whether the request proved neither a place nor a right, not even one that has run out.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.ticket.is_none() && self.pass.is_none() && self.lapsed.is_none()
+    }
+
+    /// Goes on with a pass that was signed anew.
+    pub(super) fn take_over(&mut self, pass: Pass) {
+        (self.pass, self.lapsed, self.renewed) = (Some(pass), None, true);
     }
 }
 
@@ -61,22 +79,34 @@ pub(super) fn visitor(
     let (run, epoch) = sale.run_and_epoch();
     let read_ticket = |raw: &str| keys.read_ticket(raw, sale.id()).filter(|t| t.run == run);
     let ticket_name = cookies::name(Kind::Ticket, sale.id(), asked.client.https);
-    let ticket =
-        only(asked.headers(), (&ticket_name, TICKET_HEADER), read_ticket, |one, other| {
-            one.sub == other.sub
-        })?;
-    let read_pass = |raw: &str| {
+    let ticket = only(asked.headers(), (&ticket_name, TICKET_HEADER), read_ticket)?;
+    let read_pass = |raw: &str, grace_ms| {
         let admission = keys.read_admission(raw)?;
-        let holds = admission.holds(sale.id(), epoch, now_ms, LEEWAY_MS);
+        let holds = admission.holds(sale.id(), epoch, now_ms, grace_ms);
         holds.then(|| Pass { admission, token: raw.to_owned() })
     };
     let pass_name = cookies::name(Kind::Pass, sale.id(), asked.client.https);
-    let pass = only(asked.headers(), (&pass_name, ADMISSION_HEADER), read_pass, |one, other| {
-        one.admission.sub == other.admission.sub
-    })?;
-    let brought_pass = asked.headers().contains_key(ADMISSION_HEADER)
-        || cookies::values(asked.headers(), &pass_name).next().is_some();
-    let mut visitor = Visitor { ticket: None, pass: None, brought_pass, account };
+    let pass_names = (pass_name.as_str(), ADMISSION_HEADER);
+    let pass = only(asked.headers(), pass_names, |raw| read_pass(raw, LEEWAY_MS))?;
+    let lapsed = match &pass {
+        Some(_) => None,
+        None => tokens(asked.headers(), pass_names)
+            .filter_map(|raw| read_pass(raw, u64::MAX))
+            .max_by_key(Token::made),
+    };
+    let pass_by_header = asked.headers().contains_key(ADMISSION_HEADER);
+    let brought_pass =
+        pass_by_header || cookies::values(asked.headers(), &pass_name).next().is_some();
+    let mut visitor = Visitor {
+        ticket: None,
+        pass: None,
+        lapsed: None,
+        hold_unknown: false,
+        renewed: false,
+        pass_by_header,
+        brought_pass,
+        account,
+    };
     for token_account in [
         ticket.as_ref().and_then(|ticket| ticket.account.as_ref()),
         pass.as_ref().and_then(|pass| pass.admission.account.as_ref()),
@@ -85,10 +115,11 @@ pub(super) fn visitor(
             return Err(sign_in());
         }
     }
-    visitor.ticket =
-        ticket.filter(|t| standing(t.account.as_ref(), &visitor.account) == Standing::Counts);
-    visitor.pass = pass
-        .filter(|p| standing(p.admission.account.as_ref(), &visitor.account) == Standing::Counts);
+    let counts = |owner: Option<&AccountId>| standing(owner, &visitor.account) == Standing::Counts;
+    let ticket = ticket.filter(|ticket| counts(ticket.account.as_ref()));
+    let pass = pass.filter(|pass| counts(pass.admission.account.as_ref()));
+    let lapsed = lapsed.filter(|pass| counts(pass.admission.account.as_ref()));
+    (visitor.ticket, visitor.pass, visitor.lapsed) = (ticket, pass, lapsed);
     Ok(visitor)
 }
 
@@ -112,32 +143,68 @@ enum Standing {
 
 fn standing(owner: Option<&AccountId>, vouched: &Vouched) -> Standing {
     match (owner, vouched) {
-        (None, _) | (Some(_), Vouched::NotAsked | Vouched::Unknown) => Standing::Counts,
+        (None, _) | (Some(_), Vouched::NotAsked | Vouched::Unknown | Vouched::TooMany(_)) => {
+            Standing::Counts
+        }
         (Some(owner), Vouched::For(account)) if owner == account => Standing::Counts,
         (Some(_), Vouched::For(_)) => Standing::Absent,
         (Some(_), Vouched::Nobody) => Standing::SignIn,
     }
 }
 
-/// The one valid token of a header and of all cookies of a name. Forged ones beside it are as if
-/// they were not there; two valid ones of different visitors are nobody's word.
-fn only<T>(
+/// A token that was read.
+trait Token {
+    /// Whose it is.
+    fn sub(&self) -> &str;
+    /// The newer, the more; of passes, the longer they last.
+    fn made(&self) -> u64;
+}
+
+impl Token for Ticket {
+    fn sub(&self) -> &str {
+        &self.sub
+    }
+    fn made(&self) -> u64 {
+        self.issued_at
+    }
+}
+
+impl Token for Pass {
+    fn sub(&self) -> &str {
+        &self.admission.sub
+    }
+    fn made(&self) -> u64 {
+        self.admission.exp
+    }
+}
+
+/// The header's, then the cookies'.
+fn tokens<'a>(
+    headers: &'a HeaderMap,
+    (cookie, header): (&'a str, &str),
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    let in_header = headers.get(header).and_then(|value| value.to_str().ok());
+    in_header.into_iter().chain(cookies::values(headers, cookie))
+}
+
+/// The one valid token of a header and of all cookies of a name, the newest of the same visitor's.
+/// Forged ones beside it are as if they were not there; two valid ones of different visitors are
+/// nobody's word.
+fn only<T: Token>(
     headers: &HeaderMap,
     (cookie, header): (&str, &str),
     read: impl Fn(&str) -> Option<T>,
-    is_same: impl Fn(&T, &T) -> bool,
 ) -> Result<Option<T>, Refusal> {
-    let in_header = headers.get(header).and_then(|value| value.to_str().ok());
     let mut found: Option<T> = None;
-    for raw in in_header.into_iter().chain(cookies::values(headers, cookie)) {
+    for raw in tokens(headers, (cookie, header)) {
         let Some(token) = read(raw) else { continue };
         match &found {
-            Some(known) if !is_same(known, &token) => {
+            Some(known) if known.sub() != token.sub() => {
                 let cure = "contradicts another token of this request; send only one of them";
                 return Err(Refusal::bad_request(header, cure));
             }
-            Some(_) => {}
-            None => found = Some(token),
+            Some(known) if known.made() >= token.made() => {}
+            Some(_) | None => found = Some(token),
         }
     }
     Ok(found)
@@ -158,17 +225,33 @@ mod tests {
         assert_eq!(of(Some(&ann), Vouched::Unknown), Standing::Counts);
     }
 
-    #[test]
-    fn ed_50_the_valid_one_wins_and_two_different_ones_are_refused() {
-        let line = "name=forged; name=11; name=11";
-        let mut headers = HeaderMap::from_iter([(hyper::header::COOKIE, line.parse().unwrap())]);
-        let read = |raw: &str| raw.parse::<u8>().ok();
-        let find = |headers: &HeaderMap| only(headers, ("name", "token"), read, |a, b| a == b);
-        assert_eq!(find(&headers).unwrap(), Some(11));
+    #[derive(Debug, PartialEq)]
+    struct Made(String, u64);
 
-        headers.insert("token", "11".parse().unwrap());
-        assert_eq!(find(&headers).unwrap(), Some(11));
-        headers.insert("token", "12".parse().unwrap());
+    impl Token for Made {
+        fn sub(&self) -> &str {
+            &self.0
+        }
+        fn made(&self) -> u64 {
+            self.1
+        }
+    }
+
+    fn read(raw: &str) -> Option<Made> {
+        let (sub, made) = raw.split_once('.')?;
+        Some(Made(sub.to_owned(), made.parse().ok()?))
+    }
+
+    #[test]
+    fn ed_50_wr_42_the_valid_one_wins_and_two_different_ones_are_refused() {
+        let line = "name=forged; name=ann.10; name=ann.11";
+        let mut headers = HeaderMap::from_iter([(hyper::header::COOKIE, line.parse().unwrap())]);
+        let find = |headers: &HeaderMap| only(headers, ("name", "token"), read);
+        assert_eq!(find(&headers).unwrap(), Some(Made("ann".into(), 11)));
+
+        headers.insert("token", "ann.9".parse().unwrap());
+        assert_eq!(find(&headers).unwrap(), Some(Made("ann".into(), 11)));
+        headers.insert("token", "bob.12".parse().unwrap());
         assert_eq!(find(&headers).unwrap_err().http_status(), 400);
     }
 }

@@ -68,6 +68,11 @@ impl<C: Clock + Clone> Limiter<C> {
     }
 }
 
+/// Sign-in is not asked about ever new cookies of one address.
+pub(super) fn too_many_cookies(wait: Duration) -> Refusal {
+    refusal("your network with cookies that nobody is signed in with", wait)
+}
+
 fn refusal(who: &str, wait: Duration) -> Refusal {
     // Rounded up, so that whoever waits as told is served.
     let ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);

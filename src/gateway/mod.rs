@@ -4,6 +4,7 @@
 //! `identify` on verified tokens alone, and `forward` cannot be called without the one or the other.
 
 mod accounts;
+mod answers;
 mod asked;
 pub mod assets;
 mod bypass;
@@ -20,6 +21,7 @@ pub mod pages;
 mod pipeline;
 mod queue_page;
 mod reading;
+mod renewal;
 mod respond;
 mod route;
 mod sale;
@@ -37,7 +39,6 @@ pub use sale::SaleError;
 
 use crate::clock::{Clock, RoomClock};
 use crate::config::Settings;
-use crate::config::settings::AccountSource;
 use crate::http::client_ip::Trusted;
 use crate::http::proxy::Proxy;
 use crate::http::upstream::{OriginError, Times, Upstream};
@@ -49,6 +50,7 @@ use core_client::CoreClient;
 use counted::Counted;
 use forward::Shop;
 use limiter::Limiter;
+use renewal::Holds;
 use sale::SaleGate;
 
 /// What a gateway is made from.
@@ -87,9 +89,6 @@ pub enum GatewayError {
     /// The account source.
     #[error(transparent)]
     Accounts(#[from] AccountsError),
-    /// Not without its verifier.
-    #[error("account.source: \"jwt\" is not supported yet")]
-    Jwt,
     /// A sale's patterns.
     #[error(transparent)]
     Sale(#[from] SaleError),
@@ -99,7 +98,7 @@ pub enum GatewayError {
 pub struct Gateway {
     sales: Vec<SaleGate>,
     shop: Shop,
-    core: CoreClient,
+    core: Arc<CoreClient>,
     accounts: Accounts,
     limiter: Limiter,
     counted: Counted,
@@ -125,19 +124,17 @@ impl Gateway {
         };
         let upstream = Upstream::new(&settings.shop.origins, times).map_err(GatewayError::Shop)?;
         let proxy = Proxy::new(upstream, parts.draining.clone(), parts.connections);
-        let forward_auth = match settings.account.source {
-            AccountSource::ForwardAuth => settings.account.forward_auth.as_ref(),
-            AccountSource::None => None,
-            AccountSource::Jwt => return Err(GatewayError::Jwt),
-        };
+        let core = CoreClient::new(&parts.core_url, &parts.core_key).map_err(GatewayError::Core)?;
+        let core = Arc::new(core);
+        let holds = Arc::new(Holds::new(Arc::clone(&core)));
         let sales = settings.sales.iter().cloned().zip(parts.rooms);
-        let sales = sales.map(|(sale, room)| SaleGate::new(sale, room));
+        let sales = sales.map(|(sale, room)| SaleGate::new(sale, room, Arc::clone(&holds)));
         let hostnames = settings.public.hostnames.iter();
         Ok(Self {
             sales: sales.collect::<Result<_, _>>()?,
             shop: Shop::new(proxy, parts.shop_secret),
-            core: CoreClient::new(&parts.core_url, &parts.core_key).map_err(GatewayError::Core)?,
-            accounts: Accounts::new(forward_auth)?,
+            core,
+            accounts: Accounts::new(settings)?,
             limiter: Limiter::new(&settings.limits),
             counted: Counted::new(parts.metrics),
             keys: parts.keys,
@@ -161,6 +158,11 @@ impl Gateway {
     /// Whose forwarding headers are believed; listeners keep their idle connections longer.
     pub fn trusted(&self) -> Trusted {
         self.trusted.clone()
+    }
+
+    /// Keeps what vouches for accounts up to date, until cancelled.
+    pub async fn follow_accounts(self: Arc<Self>, ending: CancellationToken) {
+        self.accounts.follow(ending).await;
     }
 
     fn now_ms(&self) -> u64 {

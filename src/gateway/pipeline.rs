@@ -13,7 +13,7 @@ use super::identify::{self, Visitor};
 use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
-use super::{Gateway, own, queue_page, waiting};
+use super::{Gateway, limiter, own, queue_page, renewal, waiting};
 use crate::domain::limits::AddressKey;
 use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
@@ -105,13 +105,18 @@ impl Gateway {
         sale: &SaleGate,
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
-        let visitor = self.visitor(asked, sale, now_ms).await?;
+        let mut visitor = self.visitor(asked, sale, now_ms).await?;
+        sale.renew(&mut visitor).await;
         match &visitor.pass {
             Some(_) if asked.path.had_dots() => {
                 let cure = "must not contain '.' or '..' segments; send the path they lead to";
                 Err(Refusal::bad_request("path", cure))
             }
-            Some(pass) => self.shop.forward(asked, &Permit::Admitted(pass)).await,
+            Some(pass) => {
+                let mut response = self.shop.forward(asked, &Permit::Admitted(pass)).await?;
+                renewal::hand_out(&mut response, asked, sale, &visitor);
+                Ok(response)
+            }
             None => {
                 self.limit(asked, &visitor)?;
                 if let Some(done) = self.past_the_line(asked, sale, &visitor).await {
@@ -146,15 +151,8 @@ impl Gateway {
             Call::Claim => self.claim(asked, sale, &visitor).await,
             Call::Draw => waiting::draw(sale),
             Call::Stock => waiting::stock(sale),
-            Call::Orders => checkout::own_orders(&self.core, sale, &visitor).await,
-            Call::Reserve => checkout::reserve(&self.core, asked, sale, &visitor).await,
-            Call::Release(id) => {
-                let change = (id, Change::Release);
-                checkout::change(&self.core, asked, sale, &visitor, change).await
-            }
-            Call::Extend(id) => {
-                let change = (id, Change::Extend);
-                checkout::change(&self.core, asked, sale, &visitor, change).await
+            Call::Orders | Call::Reserve | Call::Release(_) | Call::Extend(_) => {
+                self.ordered(asked, sale, call, visitor).await
             }
         }
     }
@@ -168,14 +166,45 @@ impl Gateway {
         Ok(())
     }
 
+    /// The admitted shopper's side of the core.
+    async fn ordered(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        call: Call,
+        mut visitor: Visitor,
+    ) -> Result<Response<Body>, Refusal> {
+        sale.renew(&mut visitor).await;
+        let change = match call {
+            Call::Release(id) => Some((id, Change::Release)),
+            Call::Extend(id) => Some((id, Change::Extend)),
+            _ => None,
+        };
+        let answer = match (call, change) {
+            (_, Some(change)) => {
+                checkout::change(&self.core, asked, sale, &mut visitor, change).await
+            }
+            (Call::Reserve, None) => checkout::reserve(&self.core, asked, sale, &mut visitor).await,
+            (_, None) => checkout::own_orders(&self.core, sale, &visitor).await,
+        };
+        let mut answer = answer?;
+        renewal::hand_out(&mut answer, asked, sale, &visitor);
+        Ok(answer)
+    }
+
     pub(super) async fn visitor(
         &self,
         asked: &Asked,
         sale: &SaleGate,
         now_ms: u64,
     ) -> Result<Visitor, Refusal> {
-        let account = self.accounts.ask(asked.headers()).await;
-        identify::visitor(asked, sale, &self.keys, now_ms, account)
+        let account = self.accounts.ask(asked.headers(), asked.client.ip, now_ms).await;
+        let visitor = identify::visitor(asked, sale, &self.keys, now_ms, account)?;
+        match visitor.account {
+            // Whoever has a place or a pass goes on with it.
+            Vouched::TooMany(wait) if visitor.is_unknown() => Err(limiter::too_many_cookies(wait)),
+            _ => Ok(visitor),
+        }
     }
 
     /// The narrowest quota that fits: an account's or a place's own, before the address'.

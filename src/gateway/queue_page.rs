@@ -69,7 +69,7 @@ pub(super) async fn at_gate(
     };
     let mut response = page(sale, showing, status, login_url);
     // A pass that has ended goes, so that the next visit may claim or find its turn missed.
-    if visitor.brought_pass && !status.is_server_error() {
+    if visitor.brought_pass && !visitor.hold_unknown && !status.is_server_error() {
         waiting::end_cookie(&mut response, Token::Pass, sale, asked.client.https);
     }
     Ok(response)
@@ -139,7 +139,7 @@ async fn claim_here(
     ticket: &Ticket,
     showing: &mut Showing,
 ) -> Option<Response<Body>> {
-    match sale.room.claim(ticket).await {
+    match sale.claim(ticket).await {
         Ok(Claimed::Admitted { token, .. }) => {
             Some(waiting::with_pass(respond::see_other(asked.again()), asked, sale, token))
         }

@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use hyper::Method;
 
+use super::renewal::Holds;
 use crate::config::settings::{Outside, Sale};
 use crate::domain::id::SaleId;
 use crate::domain::path::Canonical;
 use crate::domain::pattern::{Pattern, PatternError, Rule};
-use crate::room::Room;
+use crate::domain::refusal::Refusal;
+use crate::domain::renewal::Lasting;
+use crate::domain::ticket::Ticket;
+use crate::room::{self, Claimed, Room, Turn};
 
 /// A sale's settings, patterns and room.
 pub(super) struct SaleGate {
@@ -16,6 +20,8 @@ pub(super) struct SaleGate {
     pub(super) room: Arc<Room>,
     /// The settings.
     pub(super) settings: Sale,
+    /// Who holds what.
+    pub(super) holds: Arc<Holds>,
     protected: Vec<Pattern>,
     never_gate: Vec<Rule>,
 }
@@ -31,7 +37,11 @@ pub struct SaleError {
 
 impl SaleGate {
     /// Reads the patterns.
-    pub(super) fn new(settings: Sale, room: Arc<Room>) -> Result<Self, SaleError> {
+    pub(super) fn new(
+        settings: Sale,
+        room: Arc<Room>,
+        holds: Arc<Holds>,
+    ) -> Result<Self, SaleError> {
         let bad = |pattern: &str, error| SaleError {
             sale: settings.id.clone(),
             pattern: pattern.to_owned(),
@@ -45,7 +55,7 @@ impl SaleGate {
         let never_gate = never_gate
             .map(|raw| Rule::parse(raw).map_err(|error| bad(raw, error)))
             .collect::<Result<_, _>>()?;
-        Ok(Self { room, settings, protected, never_gate })
+        Ok(Self { room, settings, holds, protected, never_gate })
     }
 
     /// The sale's id.
@@ -80,6 +90,27 @@ impl SaleGate {
     pub(super) fn run_and_epoch(&self) -> (u64, u64) {
         let seen = self.room.snapshot();
         (seen.control.run, seen.control.epoch)
+    }
+
+    /// How long admissions and holds last here.
+    pub(super) fn lasting(&self) -> Lasting {
+        Lasting {
+            token_ttl_ms: self.settings.token_ttl.ms(),
+            hold_ms: self.settings.hold.ms(),
+            hold_extension_ms: self.settings.hold_extension.ms(),
+        }
+    }
+
+    /// Claims with a ticket. Who has used the turn up and still holds something goes on with that,
+    /// also on another device; anybody else has missed it.
+    pub(super) async fn claim(&self, ticket: &Ticket) -> Result<Claimed, Refusal> {
+        let spent = match self.room.turn(ticket).await? {
+            Turn::Claimed(claimed) => return Ok(claimed),
+            Turn::Spent(admission) => admission,
+        };
+        let pass = self.prolonged(&spent).await?.ok_or_else(room::missed)?;
+        let admission = Box::new(Arc::unwrap_or_clone(pass.admission));
+        Ok(Claimed::Admitted { admission, token: pass.token })
     }
 
     /// The queue page.

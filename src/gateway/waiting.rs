@@ -99,11 +99,12 @@ pub(super) async fn take_place(
     key: String,
 ) -> Result<Place, Refusal> {
     // Somebody may be signed in: an anonymous place would be a second one.
-    if visitor.account == Vouched::Unknown && visitor.ticket.is_none() {
+    let unknown = matches!(visitor.account, Vouched::Unknown | Vouched::TooMany(_));
+    if unknown && visitor.ticket.is_none() {
         let detail = "the shop's sign-in is not answering; your place, if you have one, is kept";
         return Err(Refusal::new(Problem::AccountUnavailable, detail).retry_after_ms(3_000));
     }
-    if sale.settings.require_account && visitor.account_id().is_none() {
+    if sale.settings.require_account && visitor.account_id().is_none() && !unknown {
         let detail = "this sale gives one place to each account; sign in at the shop, then join";
         return Err(Refusal::new(Problem::SignInRequired, detail));
     }
@@ -133,7 +134,7 @@ pub(super) fn is_called(sale: &SaleGate, ticket: &Ticket) -> bool {
 }
 
 async fn has_missed(sale: &SaleGate, ticket: &Ticket) -> bool {
-    matches!(sale.room.claim(ticket).await, Err(refusal) if refusal.problem == Problem::Missed)
+    matches!(sale.claim(ticket).await, Err(refusal) if refusal.problem == Problem::Missed)
 }
 
 /// Back to where the shopper was going, if the queue is shown there; else to the queue page.
@@ -204,7 +205,7 @@ async fn claim(
         let detail = "there is no valid ticket of this sale on the request; join first";
         Refusal::new(Problem::NotCalled, detail).with("queue_url", sale.queue_url())
     })?;
-    match (sale.room.claim(ticket).await?, wire) {
+    match (sale.claim(ticket).await?, wire) {
         (Claimed::Admitted { token, .. }, Wire::Form) => {
             Ok(with_pass(respond::see_other(&go_on), asked, sale, token))
         }

@@ -1,5 +1,7 @@
 //! Claiming: a called ticket becomes an admission, signed at its slot.
 
+use std::time::Duration;
+
 use super::{Room, Snapshot, join, out_of_reach};
 use crate::domain::admission::Admission;
 use crate::domain::queue::POLL_MS_MIN;
@@ -7,6 +9,9 @@ use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
 use crate::store::redis::RedisFailure;
 use crate::store::redis::room::{Advance, Claim, ClaimStep};
+
+/// How long a renewal waits for the count of open admissions.
+const ACTIVE_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// What a claim got.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +32,27 @@ pub enum Claimed {
     },
 }
 
+/// What became of a ticket's turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// It is now, or has a slot.
+    Claimed(Claimed),
+    /// The admission that was signed has run out; a hold may make it last.
+    Spent(Box<Admission>),
+}
+
 impl Room {
+    /// Claims with a ticket of this sale and run; a turn that was used up is missed.
+    pub async fn claim(&self, ticket: &Ticket) -> Result<Claimed, Refusal> {
+        match self.turn(ticket).await? {
+            Turn::Claimed(claimed) => Ok(claimed),
+            Turn::Spent(_) => Err(missed()),
+        }
+    }
+
     /// Claims with a ticket of this sale and run. The same ticket gets the same admission in one
     /// epoch, however often it asks.
-    pub async fn claim(&self, ticket: &Ticket) -> Result<Claimed, Refusal> {
+    pub async fn turn(&self, ticket: &Ticket) -> Result<Turn, Refusal> {
         let seen = self.snapshot();
         let Some(position) = seen.draw.as_ref().and_then(|draw| ticket.cohort.position(draw))
         else {
@@ -54,17 +76,21 @@ impl Room {
             Ok(claim) => claim,
             Err(error) => return Err(self.failed("room.claim", &error)),
         };
+        let admission = |slot_ms, epoch| {
+            let jti = self.keys.admission_id(&ticket.sub, epoch);
+            Admission::at_slot(ticket, epoch, position, slot_ms, token_ttl_ms, jti)
+        };
         match claim {
             Claim::Admitted { slot_ms, epoch } => {
-                let jti = self.keys.admission_id(&ticket.sub, epoch);
-                let admission =
-                    Admission::at_slot(ticket, epoch, position, slot_ms, token_ttl_ms, jti);
+                let admission = admission(slot_ms, epoch);
                 let token = self.keys.mint_admission(&admission);
-                Ok(Claimed::Admitted { admission: Box::new(admission), token })
+                let admission = Box::new(admission);
+                Ok(Turn::Claimed(Claimed::Admitted { admission, token }))
             }
+            Claim::Spent { slot_ms, epoch } => Ok(Turn::Spent(Box::new(admission(slot_ms, epoch)))),
             Claim::Wait { slot_ms, now_ms } => {
                 let retry_after_ms = slot_ms.map(|slot| slot.saturating_sub(now_ms));
-                Ok(Claimed::Wait { slot_ms, retry_after_ms })
+                Ok(Turn::Claimed(Claimed::Wait { slot_ms, retry_after_ms }))
             }
             Claim::NotCalled => Err(not_called()),
             Claim::NotOpen => Err(self.not_drawn()),
@@ -98,6 +124,19 @@ impl Room {
         }
     }
 
+    /// Counts a renewed admission as open until its new end. Without an answer it ends as it was:
+    /// a payment does not wait for a count.
+    pub async fn stays_active(&self, admission: &Admission) {
+        let ends_ms = admission.exp.saturating_mul(1000);
+        let buyer = admission.buyer();
+        let step = self.store.prolong(admission.epoch, &buyer, ends_ms);
+        match tokio::time::timeout(ACTIVE_TIME_MAX, step).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => drop(self.failed("room.prolong", &error)),
+            Err(_) => tracing::debug!(sale = %self.options.sale, "room.prolong took too long"),
+        }
+    }
+
     fn not_drawn(&self) -> Refusal {
         let opens_ms = self.snapshot.load().control.opens_ms;
         let wait_ms = opens_ms.saturating_sub(self.now_ms()).max(POLL_MS_MIN);
@@ -126,7 +165,8 @@ fn left() -> Refusal {
     Refusal::new(Problem::Missed, detail)
 }
 
-fn missed() -> Refusal {
+/// The refusal of a turn that has passed.
+pub fn missed() -> Refusal {
     let detail = "Your turn has passed. You may join again, behind everybody waiting now.";
     Refusal::new(Problem::Missed, detail)
 }

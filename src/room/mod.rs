@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use claim::Claimed;
+pub use claim::{Claimed, Turn, missed};
 pub use join::{JoinRequest, Place};
 pub use snapshot::{Reach, Snapshot};
 

@@ -50,7 +50,8 @@ pub struct Jwt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForwardAuth {
-    /// Asked with the visitor's Cookie and Authorization; 200 = signed in. Restart-only.
+    /// Asked with the visitor's cookies, ours taken out; 200 and the header = signed in.
+    /// Restart-only.
     pub url: String,
     /// The answer's header that names the account. Restart-only.
     #[serde(default = "default_account_header")]

@@ -79,7 +79,7 @@ if is_first then
   record = { epoch = epoch, windows = 1, since = since }
 elseif record.slot then
   -- The same admission again, until its end.
-  return answer(now < record.slot + token_ttl and 'admitted' or 'missed', record.slot)
+  return answer(now < record.slot + token_ttl and 'admitted' or 'spent', record.slot)
 end
 
 if paused or not is_fresh(tonumber(room[6])) then

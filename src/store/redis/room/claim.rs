@@ -45,10 +45,17 @@ pub enum Claim {
     },
     /// The cursor has not passed the position.
     NotCalled,
-    /// Both windows have lapsed, or the admission is used up.
+    /// Both windows have lapsed.
     Missed,
     /// The place was given up.
     Left,
+    /// Admitted at that slot, and the admission has run out.
+    Spent {
+        /// The meter's slot.
+        slot_ms: u64,
+        /// The epoch it was for.
+        epoch: u64,
+    },
     /// The draw is not made yet.
     NotOpen,
     /// The sale is over.
@@ -77,6 +84,7 @@ impl RoomStore {
             "not-called" => Claim::NotCalled,
             "missed" => Claim::Missed,
             "left" => Claim::Left,
+            "spent" => Claim::Spent { slot_ms: instant_ms(&slot)?, epoch: number(&epoch)? },
             "not-open" => Claim::NotOpen,
             "closed" => Claim::Closed,
             "void" => Claim::Void,

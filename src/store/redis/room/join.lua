@@ -103,8 +103,18 @@ local function known_place(key, account, number, owner, lapsed)
     -- The browser's place belongs to somebody else's account.
     return nil
   end
-  -- Signing in ties an anonymous place, but after the opening it goes on without the account.
-  return joined, frozen and '' or account
+  if frozen then
+    -- Signing in after the opening: the place goes on without the account.
+    return joined, ''
+  end
+  -- Signing in ties an anonymous place, once: a copy of its ticket ties it to nobody else. Numbers
+  -- are no hashes, so they have fields of their own here.
+  local tied_before = redis.call('HGET', joins, joined)
+  if tied_before and tied_before ~= account then
+    return nil
+  end
+  redis.call('HSET', joins, joined, account)
+  return joined, account
 end
 
 local answers = { text(now), control[1] }

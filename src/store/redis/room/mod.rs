@@ -11,6 +11,7 @@ mod leave;
 mod load;
 mod occupy;
 mod opening;
+mod prolong;
 mod record;
 mod sent_on;
 mod snapshot;
