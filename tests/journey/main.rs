@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
 #![allow(clippy::disallowed_methods, reason = "tests spawn what ends with them")]
 
+mod accounts;
 mod browsing;
 mod config;
 mod control;
@@ -13,6 +14,7 @@ mod demo;
 mod edge;
 mod embedded;
 mod fixture;
+mod forward_auth;
 mod gate;
 mod gate_lost;
 mod ground;
@@ -22,6 +24,7 @@ mod ledger_life;
 mod ledger_lost;
 mod processes;
 mod reload;
+mod renewal;
 mod room_ground;
 mod room_leave;
 mod room_line;

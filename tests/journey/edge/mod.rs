@@ -4,7 +4,7 @@ mod admitted;
 mod framing;
 mod gate;
 mod limits;
-mod origin;
+pub(crate) mod origin;
 mod passes;
 mod shopping;
 mod streaming;
