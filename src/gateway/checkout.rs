@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::asked::{Asked, own_path};
 use super::core_client::{CoreAnswer, CoreCall, CoreClient, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED};
-use super::identify::{Pass, Visitor};
+use super::identify::{Pass, Renewal, Visitor};
 use super::reading::Wire;
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
@@ -222,7 +222,8 @@ fn answer(
         Wire::Form => Err(answer.refusal()),
         Wire::Json => {
             let kind = if good { Kind::Own } else { Kind::Refused };
-            let renewed = visitor.pass.as_ref().filter(|_| visitor.renewed && good);
+            let renewed =
+                visitor.pass.as_ref().filter(|_| visitor.renewal == Renewal::Done && good);
             let body = match renewed.filter(|_| visitor.pass_by_header) {
                 Some(pass) => with_admission(&answer.body, pass),
                 None => answer.body.clone(),

@@ -27,6 +27,17 @@ pub(super) struct Pass {
     pub(super) token: String,
 }
 
+/// What became of a pass on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Renewal {
+    /// It is as it was brought.
+    NotYet,
+    /// It was signed anew, and is to be handed out.
+    Done,
+    /// The core did not say whether a hold makes it last.
+    Unknown,
+}
+
 /// What a request proves about its visitor, for one sale.
 pub(super) struct Visitor {
     /// The place in line.
@@ -35,10 +46,8 @@ pub(super) struct Visitor {
     pub(super) pass: Option<Pass>,
     /// One that has run out, if there is none that counts: a hold can make it last.
     pub(super) lapsed: Option<Pass>,
-    /// The core did not say whether a hold makes the pass last.
-    pub(super) hold_unknown: bool,
-    /// The pass was signed anew on the way, and is to be handed out.
-    pub(super) renewed: bool,
+    /// What became of the pass on the way.
+    pub(super) renewal: Renewal,
     /// Apps bring it in a header, and read it from there.
     pub(super) pass_by_header: bool,
     /// A pass was brought, valid or not: such a request is never sent around again.
@@ -63,7 +72,7 @@ impl Visitor {
 
     /// Goes on with a pass that was signed anew.
     pub(super) fn take_over(&mut self, pass: Pass) {
-        (self.pass, self.lapsed, self.renewed) = (Some(pass), None, true);
+        (self.pass, self.lapsed, self.renewal) = (Some(pass), None, Renewal::Done);
     }
 }
 
@@ -101,8 +110,7 @@ pub(super) fn visitor(
         ticket: None,
         pass: None,
         lapsed: None,
-        hold_unknown: false,
-        renewed: false,
+        renewal: Renewal::NotYet,
         pass_by_header,
         brought_pass,
         account,

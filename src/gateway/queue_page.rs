@@ -7,7 +7,7 @@ use hyper::{Method, Response, StatusCode};
 
 use super::asked::{Asked, Reader, own_path};
 use super::cookies::Kind as Token;
-use super::identify::Visitor;
+use super::identify::{Renewal, Visitor};
 use super::pages::{PageState, PageView};
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
@@ -69,7 +69,7 @@ pub(super) async fn at_gate(
     };
     let mut response = page(sale, showing, status, login_url);
     // A pass that has ended goes, so that the next visit may claim or find its turn missed.
-    if visitor.brought_pass && !visitor.hold_unknown && !status.is_server_error() {
+    if visitor.brought_pass && visitor.renewal != Renewal::Unknown && !status.is_server_error() {
         waiting::end_cookie(&mut response, Token::Pass, sale, asked.client.https);
     }
     Ok(response)

@@ -16,7 +16,7 @@ use super::asked::Asked;
 use super::cookies::Kind as Token;
 use super::core_client::{CoreCall, CoreClient, STANCHION_ADMISSION, no_core};
 use super::headers::put;
-use super::identify::{Pass, Visitor};
+use super::identify::{Pass, Renewal, Visitor};
 use super::respond;
 use super::sale::SaleGate;
 use super::waiting;
@@ -174,7 +174,7 @@ impl SaleGate {
         match self.prolonged(&pass.admission).await {
             Ok(Some(longer)) => visitor.take_over(longer),
             Ok(None) => {}
-            Err(_) => visitor.hold_unknown = true,
+            Err(_) => visitor.renewal = Renewal::Unknown,
         }
     }
 
@@ -211,7 +211,9 @@ pub(super) fn hand_out(
     sale: &SaleGate,
     visitor: &Visitor,
 ) {
-    let Some(pass) = visitor.pass.as_ref().filter(|_| visitor.renewed) else { return };
+    let Some(pass) = visitor.pass.as_ref().filter(|_| visitor.renewal == Renewal::Done) else {
+        return;
+    };
     waiting::set_cookie(response, Token::Pass, sale, asked.client.https, pass.token.clone());
     if visitor.pass_by_header {
         put(response.headers_mut(), STANCHION_ADMISSION, &pass.token);

@@ -60,7 +60,7 @@ struct KeySet {
 /// A key, and the algorithms that it is for: the token has no say in that.
 struct Key {
     kid: Option<String>,
-    key: DecodingKey,
+    verifier: DecodingKey,
     rules: Validation,
 }
 
@@ -89,7 +89,8 @@ impl SignedCookie {
         // A token that names no key may be by any; one that does, by that one only.
         let mut fitting = keys.iter().filter(|key| kid.is_none() || key.kid == kid);
         let claims = fitting.find_map(|key| {
-            let token = jsonwebtoken::decode::<Map<String, Value>>(token, &key.key, &key.rules);
+            let token =
+                jsonwebtoken::decode::<Map<String, Value>>(token, &key.verifier, &key.rules);
             token.ok().map(|token| token.claims)
         })?;
         if !is_current(&claims, now_ms) {
@@ -172,13 +173,13 @@ fn usable(raw: Value) -> Option<Key> {
     if !for_signing || algorithms.is_empty() {
         return None;
     }
-    let key = DecodingKey::from_jwk(&jwk).ok()?;
+    let verifier = DecodingKey::from_jwk(&jwk).ok()?;
     let mut rules = Validation::new(algorithms[0]);
     rules.algorithms = algorithms;
     // Time is judged by our own clock and leeway; whom else the token is for is the shop's business.
     (rules.validate_exp, rules.validate_nbf, rules.validate_aud) = (false, false, false);
     rules.required_spec_claims.clear();
-    Some(Key { kid: jwk.common.key_id, key, rules })
+    Some(Key { kid: jwk.common.key_id, verifier, rules })
 }
 
 /// The algorithms that a kind of key is for.
