@@ -5,18 +5,21 @@ use std::sync::Arc;
 use anyhow::Context;
 use hyper::Request;
 use hyper::body::Incoming;
-use rustls::ServerConfig;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use super::core::CONFIG;
 use super::listeners::CONNECTION_DRAIN;
 use super::probes;
 use super::serve::Parts;
+use crate::clock::{Clock, SystemClock};
 use crate::config::secret::secret;
-use crate::config::settings::{Listener, Sale, Settings};
+use crate::config::settings::{Certificate, Listener, Sale};
+use crate::domain::limits::AddressKey;
 use crate::gateway::{Gateway, GatewayParts};
+use crate::http::guests::{Caps, Guests};
 use crate::http::listener::{self, Options, Peer};
-use crate::http::tls;
+use crate::http::tls::{Certificates, PairFiles};
 use crate::ops::health::Health;
 use crate::room::metrics::RoomMetrics;
 use crate::room::{Room, RoomOptions};
@@ -108,12 +111,20 @@ fn serve(
     gateway: &Arc<Gateway>,
     public: Vec<(TcpListener, Listener)>,
 ) -> anyhow::Result<()> {
-    let tls = tls(&parts.settings)?;
-    let seats = parts.settings.limits.max_connections / public.len().max(1);
+    let certificates = certificates(parts)?;
+    let limits = &parts.settings.limits;
+    let caps = Caps {
+        connections: limits.max_connections_per_ip,
+        handshakes: limits.max_handshakes_per_ip,
+    };
+    let guests = Guests::new(caps, AddressKey::network);
+    let seats = Arc::new(Semaphore::new(limits.max_connections));
     for (socket, listener) in public {
         let options = Options {
-            connections_max: seats.max(1),
-            tls: if listener.tls { tls.clone() } else { None },
+            seats: Arc::clone(&seats),
+            certificates: certificates.clone().filter(|_| listener.tls),
+            proxy_protocol: listener.proxy_protocol,
+            guests: Some(Arc::clone(&guests)),
             trusted: gateway.trusted(),
             drain: CONNECTION_DRAIN,
         };
@@ -130,14 +141,24 @@ fn serve(
     Ok(())
 }
 
-/// The certificate of all TLS listeners; none if none of them asks for one.
-fn tls(settings: &Settings) -> anyhow::Result<Option<Arc<ServerConfig>>> {
-    let wanted = settings.public.listeners.iter().any(|listener| listener.tls);
-    match settings.public.certificates.first() {
-        Some(pair) if wanted => {
-            let loaded = tls::load(&pair.cert_file, &pair.key_file);
-            Ok(Some(loaded.context("public.certificates")?))
-        }
-        Some(_) | None => Ok(None),
+/// The certificates of all TLS listeners, followed from now on; none if no listener needs any.
+fn certificates(parts: &Parts) -> anyhow::Result<Option<Arc<Certificates>>> {
+    let public = &parts.settings.public;
+    if !public.listeners.iter().any(|listener| listener.tls) {
+        return Ok(None);
     }
+    let files = pair_files(&public.certificates);
+    let loaded = Certificates::load(files, SystemClock.now_ms(), &parts.metrics);
+    let certificates = loaded.context("public.certificates")?;
+    let follow = Arc::clone(&certificates).follow(Arc::new(SystemClock), parts.life.ending());
+    parts.life.background("certificates", follow);
+    Ok(Some(certificates))
+}
+
+fn pair_files(certificates: &[Certificate]) -> Vec<PairFiles> {
+    let files = |one: &Certificate| PairFiles {
+        cert: one.cert_file.clone(),
+        key: one.key_file.clone(),
+    };
+    certificates.iter().map(files).collect()
 }

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use super::serve::Parts;
 use crate::config::Settings;
@@ -72,8 +74,8 @@ async fn bind(key: &str, addr: SocketAddr) -> anyhow::Result<TcpListener> {
 impl Parts {
     /// Serves one of the private listeners.
     pub(super) fn serve_router(&self, task: &'static str, socket: TcpListener, router: Router) {
-        let connections_max = self.settings.limits.max_connections;
-        let options = Options { connections_max, drain: CONNECTION_DRAIN, ..Options::default() };
+        let seats = Arc::new(Semaphore::new(self.settings.limits.max_connections));
+        let options = Options { seats, drain: CONNECTION_DRAIN, ..Options::default() };
         let stage = self.life.private();
         let (stop, tasks) = (stage.closing(), stage.tasks());
         self.life.serve(stage, task, listener::serve_router(socket, options, stop, tasks, router));

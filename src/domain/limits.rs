@@ -21,12 +21,14 @@ pub struct AddressKey(IpAddr);
 impl AddressKey {
     /// The key that an address is counted under.
     pub fn of(address: IpAddr) -> Self {
+        Self(Self::network(address))
+    }
+
+    /// The first address of what counts as one.
+    pub fn network(address: IpAddr) -> IpAddr {
         match address.to_canonical() {
-            IpAddr::V4(v4) => Self(IpAddr::V4(v4)),
-            IpAddr::V6(v6) => {
-                let network = u128::from(v6) >> 64 << 64;
-                Self(IpAddr::V6(Ipv6Addr::from(network)))
-            }
+            IpAddr::V4(v4) => IpAddr::V4(v4),
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),
         }
     }
 }

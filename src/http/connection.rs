@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -14,12 +13,14 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
+use super::guests::Guest;
 use super::listener::{Options, Peer};
+use super::proxy_protocol::{self, Announced};
 use super::stall::Watched;
+use super::tls;
 
 /// For the TLS handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -47,7 +48,7 @@ const PING_ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Serves one accepted socket to its end.
 pub(super) async fn serve<H, F>(
-    stream: TcpStream,
+    mut stream: TcpStream,
     address: SocketAddr,
     options: Arc<Options>,
     stop: CancellationToken,
@@ -60,43 +61,83 @@ pub(super) async fn serve<H, F>(
         tracing::debug!(%error, "a socket was gone before it was served");
         return;
     }
+    let Some((address, guest)) = welcome(&mut stream, address, &options).await else { return };
     let stream = Watched::new(stream, WRITE_STALL_MAX);
     let trusted = options.trusted.contains(address.ip());
-    let life = Life { address, trusted, stop, drain: options.drain };
-    let Some(config) = options.tls.clone() else {
-        life.http1(stream, false, handler).await;
+    let mut peer = Peer { address, tls: false, presented: None, guest: Arc::new(guest) };
+    let Some(certificates) = &options.certificates else {
+        let life = Life { peer, trusted, stop, drain: options.drain };
+        life.http1(stream, handler).await;
         return;
     };
-    let handshake = TlsAcceptor::from(config).accept(stream);
+    let handshake = tls::shake(stream, certificates);
     match tokio::time::timeout(HANDSHAKE_MAX, handshake).await {
-        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            life.http2(stream, handler).await;
+        Ok(Ok((stream, presented))) => {
+            (peer.tls, peer.presented) = (true, presented.map(Arc::new));
+            let life = Life { peer, trusted, stop, drain: options.drain };
+            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                life.http2(stream, handler).await;
+            } else {
+                life.http1(stream, handler).await;
+            }
         }
-        Ok(Ok(stream)) => life.http1(stream, true, handler).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
+/// Who it is, and whether there is room for one more of its address. Both before anything else is
+/// read, so that a flood costs no handshake.
+async fn welcome(
+    stream: &mut TcpStream,
+    socket: SocketAddr,
+    options: &Options,
+) -> Option<(SocketAddr, Guest)> {
+    let mut address = socket;
+    if options.proxy_protocol {
+        if !options.trusted.contains(socket.ip()) {
+            tracing::debug!("a stranger at a listener for load balancers was turned away");
+            return None;
+        }
+        match proxy_protocol::read(stream).await {
+            Ok(Announced::Client(client)) => address = client,
+            Ok(Announced::Itself) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a load balancer's connection was closed");
+                return None;
+            }
+        }
+    }
+    let Some(guests) = options.guests.as_ref().filter(|_| !options.trusted.contains(address.ip()))
+    else {
+        return Some((address, Guest::uncounted()));
+    };
+    match guests.enter(address.ip()).await {
+        Ok(guest) => Some((address, guest)),
+        Err(error) => {
+            tracing::debug!(%error, "a connection was turned away");
+            None
+        }
+    }
+}
+
 struct Life {
-    address: SocketAddr,
+    peer: Peer,
     trusted: bool,
     stop: CancellationToken,
     drain: Duration,
 }
 
 impl Life {
-    async fn http1<S, H, F>(self, stream: S, tls: bool, handler: H)
+    async fn http1<S, H, F>(self, stream: S, handler: H)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         H: Fn(Request<Incoming>, Peer) -> F + Send,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
-        let peer = Peer { address: self.address, tls };
-        let asked = AtomicBool::new(false);
         let service = service_fn(|request| {
-            asked.store(true, Ordering::Relaxed);
-            answered(handler(request, peer))
+            self.peer.guest.ask();
+            answered(handler(request, self.peer.clone()))
         });
         let head_max = if self.trusted { HEAD_MAX_TRUSTED } else { HEAD_MAX };
         let connection = http1::Builder::new()
@@ -107,7 +148,7 @@ impl Life {
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         let connection = pin!(connection);
-        self.drive(connection, http1::UpgradeableConnection::graceful_shutdown, &asked).await;
+        self.drive(connection, http1::UpgradeableConnection::graceful_shutdown).await;
     }
 
     async fn http2<S, H, F>(self, stream: S, handler: H)
@@ -116,11 +157,9 @@ impl Life {
         H: Fn(Request<Incoming>, Peer) -> F + Send,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
-        let peer = Peer { address: self.address, tls: true };
-        let asked = AtomicBool::new(false);
         let service = service_fn(|request| {
-            asked.store(true, Ordering::Relaxed);
-            answered(handler(request, peer))
+            self.peer.guest.ask();
+            answered(handler(request, self.peer.clone()))
         });
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -136,15 +175,14 @@ impl Life {
             .keep_alive_timeout(PING_ANSWER_MAX)
             .serve_connection(TokioIo::new(stream), service);
         let connection = pin!(connection);
-        self.drive(connection, http2::Connection::graceful_shutdown, &asked).await;
+        self.drive(connection, http2::Connection::graceful_shutdown).await;
     }
 
     /// Runs the connection until it ends, asks nothing in time, or is told to stop.
     async fn drive<C>(
-        self,
+        &self,
         mut connection: Pin<&mut C>,
         end_softly: impl Fn(Pin<&mut C>),
-        asked: &AtomicBool,
     ) where
         C: Future<Output = hyper::Result<()>>,
     {
@@ -159,7 +197,7 @@ impl Life {
                     return;
                 }
                 () = first_request.as_mut(), if first_due => {
-                    if !asked.load(Ordering::Relaxed) {
+                    if !self.peer.guest.has_asked() {
                         return;
                     }
                     first_due = false;
@@ -167,7 +205,7 @@ impl Life {
                 () = self.stop.cancelled() => break,
             }
         }
-        if !asked.load(Ordering::Relaxed) {
+        if !self.peer.guest.has_asked() {
             return;
         }
         end_softly(connection.as_mut());

@@ -7,7 +7,6 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -16,27 +15,38 @@ use tokio_util::task::TaskTracker;
 use super::body::{self, Body};
 use super::client_ip::Trusted;
 use super::connection;
+use super::guests::{Guest, Guests};
+use super::tls::{Certificates, Presented};
 
 /// Rest after a failed accept: out of file descriptors is not cured by asking again at once.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// Who is at the other end of the socket.
-#[derive(Debug, Clone, Copy)]
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone)]
 pub struct Peer {
-    /// The socket's address, before any trusted proxy is believed.
+    /// Of the socket, or as a load balancer announced it; no header is believed yet.
     pub address: SocketAddr,
     /// Whether the connection is encrypted.
     pub tls: bool,
+    /// What was shown to a client that asked for a name.
+    pub presented: Option<Arc<Presented>>,
+    /// How it counts among those of its address.
+    pub guest: Arc<Guest>,
 }
 
 /// How a listener behaves.
 #[derive(Clone)]
 pub struct Options {
-    /// Connections open at once; more wait in the kernel's queue.
-    pub connections_max: usize,
+    /// Connections open at once, over all listeners that share it; more wait in the kernel's queue.
+    pub seats: Arc<Semaphore>,
     /// Encrypts, if set; ALPN then chooses between HTTP/2 and 1.1.
-    pub tls: Option<Arc<ServerConfig>>,
-    /// Peers whose idle connections are kept longer, because many visitors share them.
+    pub certificates: Option<Arc<Certificates>>,
+    /// Each connection must begin with a PROXY header, and come from a trusted peer.
+    pub proxy_protocol: bool,
+    /// Bounds what one address may have open; none = no bound.
+    pub guests: Option<Arc<Guests>>,
+    /// Peers that stand for many visitors: their idle connections are kept longer, and they are
+    /// no guests.
     pub trusted: Trusted,
     /// How long requests may run on after a soft stop.
     pub drain: Duration,
@@ -45,8 +55,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            connections_max: 10_000,
-            tls: None,
+            seats: Arc::new(Semaphore::new(10_000)),
+            certificates: None,
+            proxy_protocol: false,
+            guests: None,
             trusted: Trusted::default(),
             drain: Duration::from_secs(30),
         }
@@ -65,7 +77,7 @@ pub async fn serve<H, F>(
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    let seats = Arc::new(Semaphore::new(options.connections_max));
+    let seats = Arc::clone(&options.seats);
     let options = Arc::new(options);
     loop {
         let accepted = async {

@@ -1,18 +1,21 @@
 //! Glue over hyper and rustls that knows nothing of sales.
 //!
-//! A connection comes in by [`listener`] (and [`tls`]), each request head is judged by [`guard`], and
-//! [`proxy`] streams to the shop over [`upstream`].
+//! A connection comes in by [`listener`] (which reads a PROXY header if one is due, counts
+//! [`guests`], and speaks [`tls`]), each request head is judged by [`guard`], and [`proxy`] streams
+//! to the shop over [`upstream`].
 
 pub mod body;
 pub mod client_ip;
 mod connection;
 pub mod guard;
+pub mod guests;
 pub mod hop;
 mod host;
 pub mod listener;
 mod origin;
 pub mod paced;
 pub mod proxy;
+mod proxy_protocol;
 mod stall;
 pub mod tls;
 mod tunnel;
