@@ -56,6 +56,7 @@ pub(super) fn start(
     let gateway = Arc::new(gateway);
     let accounts = Arc::clone(&gateway).follow_accounts(parts.life.ending());
     parts.life.background("account keys", accounts);
+    parts.life.background("limits", Arc::clone(&gateway).upkeep(parts.life.ending()));
     serve(parts, &gateway, public)?;
     follow(parts, gateway);
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use super::id::AccountId;
 use super::rate::Rate;
 
 /// A quota: `rate` on average, `burst` at once.
@@ -39,9 +40,67 @@ impl std::fmt::Display for AddressKey {
     }
 }
 
+/// What a request is about, for the quotas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// It looks: a poll, a page. Apart from the next, so that polling as told leaves room for it.
+    Look,
+    /// It acts: a join, a claim, an order, anything at the shop under an admission.
+    Act,
+}
+
+/// Who a request counts against: one of these, the narrowest that is known of its visitor. So
+/// nobody who holds a place or an account is ever refused for what others do at his address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject<'a> {
+    /// Deeds of one visitor, by `sub`.
+    Admission(&'a str),
+    /// Looks of one visitor, by `sub`.
+    Poll(&'a str),
+    /// An account without a place.
+    Account(&'a AccountId),
+    /// Somebody unknown.
+    Address(AddressKey),
+}
+
+impl<'a> Subject<'a> {
+    /// `holder` is the `sub` of a verified ticket or admission: what is not verified is no subject,
+    /// or made-up tokens would be as many quotas.
+    pub fn narrowest(
+        deed: Deed,
+        holder: Option<&'a str>,
+        account: Option<&'a AccountId>,
+        address: IpAddr,
+    ) -> Self {
+        match (holder, deed, account) {
+            (Some(sub), Deed::Look, _) => Self::Poll(sub),
+            (Some(sub), Deed::Act, _) => Self::Admission(sub),
+            (None, _, Some(account)) => Self::Account(account),
+            (None, _, None) => Self::Address(AddressKey::of(address)),
+        }
+    }
+
+    /// Whether nothing but an address is known.
+    pub fn is_stranger(&self) -> bool {
+        matches!(self, Self::Address(_))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_narrowest_that_is_known_is_counted_and_an_address_only_of_a_stranger() {
+        let ann = AccountId::parse("ann").unwrap();
+        let at = "10.0.0.1".parse().unwrap();
+        let of = |deed, holder, account| Subject::narrowest(deed, holder, account, at);
+        assert_eq!(of(Deed::Look, Some("s"), Some(&ann)), Subject::Poll("s"));
+        assert_eq!(of(Deed::Act, Some("s"), Some(&ann)), Subject::Admission("s"));
+        assert_eq!(of(Deed::Act, None, Some(&ann)), Subject::Account(&ann));
+        assert!(of(Deed::Look, None, None).is_stranger());
+        assert!(!of(Deed::Act, None, Some(&ann)).is_stranger());
+    }
 
     fn key(address: &str) -> AddressKey {
         AddressKey::of(address.parse().unwrap())

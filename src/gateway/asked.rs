@@ -6,10 +6,12 @@ use hyper::header::{self, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Version};
 
+use super::limiter::Standing;
 use crate::domain::path::Canonical;
 use crate::http::body::{self, Drained};
 use crate::http::client_ip::Client;
 use crate::http::guard::{Head, TARGET_BYTES_MAX};
+use crate::http::listener::Peer;
 
 /// Read and dropped of a body that nobody wants, so that its sender sees the answer.
 const DRAIN_BYTES_MAX: usize = 256 * 1024;
@@ -33,10 +35,14 @@ pub(super) struct Asked {
     pub(super) head: Head,
     /// Who asks.
     pub(super) client: Client,
+    /// The connection it came by.
+    pub(super) peer: Peer,
     /// What the gate decides on.
     pub(super) path: Canonical,
     /// Who reads the answer.
     pub(super) reader: Reader,
+    /// How its subject stands with the quota that it was counted under.
+    pub(super) standing: Option<Standing>,
 }
 
 impl Asked {
@@ -44,12 +50,12 @@ impl Asked {
     pub(super) fn new(
         request: Request<Incoming>,
         head: Head,
-        client: Client,
+        (client, peer): (Client, Peer),
         path: Canonical,
     ) -> Self {
         let (parts, body) = request.into_parts();
         let reader = reader(&parts.headers);
-        Self { parts, body: Some(body), head, client, path, reader }
+        Self { parts, body: Some(body), head, client, peer, path, reader, standing: None }
     }
 
     /// The method.

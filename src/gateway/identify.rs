@@ -57,6 +57,12 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
+    /// The `sub` that its place or its admission is known by.
+    pub(super) fn holder(&self) -> Option<&str> {
+        let pass = || self.pass.as_ref().map(|pass| pass.admission.sub.as_str());
+        self.ticket.as_ref().map(|ticket| ticket.sub.as_str()).or_else(pass)
+    }
+
     /// The account vouched for.
     pub(super) fn account_id(&self) -> Option<&AccountId> {
         match &self.account {

@@ -14,6 +14,7 @@ mod core_client;
 mod counted;
 mod forward;
 mod headers;
+mod https;
 mod identify;
 mod limiter;
 mod own;
@@ -49,6 +50,7 @@ use accounts::Accounts;
 use core_client::CoreClient;
 use counted::Counted;
 use forward::Shop;
+use https::Https;
 use limiter::Limiter;
 use renewal::Holds;
 use sale::SaleGate;
@@ -101,6 +103,7 @@ pub struct Gateway {
     core: Arc<CoreClient>,
     accounts: Accounts,
     limiter: Limiter,
+    https: Https,
     counted: Counted,
     keys: Arc<Keys>,
     clock: RoomClock,
@@ -135,7 +138,8 @@ impl Gateway {
             shop: Shop::new(proxy, parts.shop_secret),
             core,
             accounts: Accounts::new(settings)?,
-            limiter: Limiter::new(&settings.limits),
+            limiter: Limiter::new(&settings.limits, parts.metrics),
+            https: Https::new(&settings.public),
             counted: Counted::new(parts.metrics),
             keys: parts.keys,
             clock: parts.clock,
@@ -163,6 +167,11 @@ impl Gateway {
     /// Keeps what vouches for accounts up to date, until cancelled.
     pub async fn follow_accounts(self: Arc<Self>, ending: CancellationToken) {
         self.accounts.follow(ending).await;
+    }
+
+    /// Forgets who has not asked for a while, until `ending`.
+    pub async fn upkeep(self: Arc<Self>, ending: CancellationToken) {
+        self.limiter.upkeep(ending).await;
     }
 
     fn now_ms(&self) -> u64 {

@@ -13,8 +13,8 @@ use super::identify::{self, Visitor};
 use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
-use super::{Gateway, limiter, own, queue_page, renewal, waiting};
-use crate::domain::limits::AddressKey;
+use super::{Gateway, https, limiter, own, queue_page, renewal, waiting};
+use crate::domain::limits::{Deed, Subject};
 use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::{Body, Drained};
@@ -27,11 +27,14 @@ impl Gateway {
     pub async fn handle(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
         let method = request.method().clone();
         let origin = request.headers().get(header::ORIGIN).cloned();
+        let client = Client::find(peer.address, peer.tls, request.headers(), &self.trusted);
+        let https = client.https;
         let mut response = if request.uri().path() == own::HEALTH_PATH && is_read(&method) {
             own::health(!self.draining.is_cancelled())
         } else {
-            self.checked(request, peer).await
+            self.checked(request, client, peer).await
         };
+        self.https.mark(&mut response, https);
         respond::share(&mut response, origin.as_ref(), &self.cors_origins.load());
         respond::finish(&mut response, &method);
         self.counted.count(&response);
@@ -39,13 +42,17 @@ impl Gateway {
     }
 
     /// Step 1: the head, before anything believes it.
-    async fn checked(&self, mut request: Request<Incoming>, peer: Peer) -> Response<Body> {
+    async fn checked(
+        &self,
+        mut request: Request<Incoming>,
+        client: Client,
+        peer: Peer,
+    ) -> Response<Body> {
         let head = match guard::check(&request) {
             Ok(head) => head,
             Err(fault) => return self.faulty(&request, fault),
         };
         guard::join_cookies(request.headers_mut());
-        let client = Client::find(peer.address, peer.tls, request.headers(), &self.trusted);
         let path = match Canonical::parse(request.uri().path()) {
             Ok(path) => path,
             Err(fault) => {
@@ -53,7 +60,7 @@ impl Gateway {
                 return self.refused(&refusal, reader(request.headers()), None, "/");
             }
         };
-        let mut asked = Asked::new(request, head, client, path);
+        let mut asked = Asked::new(request, head, (client, peer), path);
         let mut response = match self.answer(&mut asked).await {
             Ok(response) => response,
             Err(refusal) => {
@@ -62,6 +69,9 @@ impl Gateway {
                 self.refused(&refusal, asked.reader, sale, &next)
             }
         };
+        if let Some(standing) = asked.standing {
+            standing.tell(response.headers_mut());
+        }
         if asked.drop_body().await == Drained::Cut && asked.is_http1() {
             respond::close(&mut response);
         }
@@ -79,6 +89,10 @@ impl Gateway {
         if !self.hostnames.contains(&asked.head.host) {
             let detail = format!("'{}' is not served here; see public.hostnames", asked.head.host);
             return Err(Refusal::bad_request("Host", detail).status(421));
+        }
+        https::check_name(asked, self.trusted.contains(asked.peer.address.ip()))?;
+        if let Some(response) = self.https.redirect(asked) {
+            return Ok(response);
         }
         let now_ms = self.now_ms();
         match route::decide(asked, &self.sales, now_ms)? {
@@ -113,12 +127,13 @@ impl Gateway {
                 Err(Refusal::bad_request("path", cure))
             }
             Some(pass) => {
+                self.limit(asked, &visitor, Deed::Act, Some(&pass.admission.sub))?;
                 let mut response = self.shop.forward(asked, &Permit::Admitted(pass)).await?;
                 renewal::hand_out(&mut response, asked, sale, &visitor);
                 Ok(response)
             }
             None => {
-                self.limit(asked, &visitor)?;
+                self.limit(asked, &visitor, Deed::Look, visitor.holder())?;
                 if let Some(done) = self.past_the_line(asked, sale, &visitor).await {
                     return done;
                 }
@@ -207,29 +222,39 @@ impl Gateway {
         }
     }
 
-    /// The narrowest quota that fits: an account's or a place's own, before the address'.
-    fn limit(&self, asked: &Asked, visitor: &Visitor) -> Result<(), Refusal> {
-        match (visitor.account_id(), &visitor.ticket) {
-            (_, Some(ticket)) => self.limiter.poll(&ticket.sub),
-            (Some(account), None) => self.limiter.account(account),
-            (None, None) => self.limiter.address(AddressKey::of(asked.client.ip)),
+    /// Counts a request against the narrowest that is known of its visitor.
+    fn limit(
+        &self,
+        asked: &mut Asked,
+        visitor: &Visitor,
+        deed: Deed,
+        holder: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let account = visitor.account_id();
+        let subject = Subject::narrowest(deed, holder, account, asked.client.ip);
+        if !subject.is_stranger() {
+            asked.peer.guest.know();
         }
+        let (standing, counted) = match self.limiter.count(subject) {
+            Ok(standing) => (standing, Ok(())),
+            Err((standing, refusal)) => (standing, Err(refusal)),
+        };
+        asked.standing = Some(standing);
+        counted
     }
 
-    /// What changes something is counted apart from polls, so that polling as told leaves room
-    /// for a claim, and a double click for an order.
-    fn limit_call(&self, asked: &Asked, call: Call, visitor: &Visitor) -> Result<(), Refusal> {
-        let subject = match call {
-            Call::Page | Call::Status | Call::Draw | Call::Stock => None,
-            Call::Join | Call::Claim => visitor.ticket.as_ref().map(|ticket| &ticket.sub),
+    fn limit_call(&self, asked: &mut Asked, call: Call, visitor: &Visitor) -> Result<(), Refusal> {
+        let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
+        let (deed, holder) = match call {
+            // Polls are nobody's address': who has no place yet looks at what is the same for all.
+            Call::Status if visitor.holder().is_none() => return Ok(()),
+            Call::Page | Call::Status | Call::Draw | Call::Stock => (Deed::Look, visitor.holder()),
+            Call::Join | Call::Claim => (Deed::Act, visitor.holder()),
             Call::Reserve | Call::Orders | Call::Release(_) | Call::Extend(_) => {
-                visitor.pass.as_ref().map(|pass| &pass.admission.sub)
+                (Deed::Act, pass.or(visitor.holder()))
             }
         };
-        match subject {
-            Some(subject) => self.limiter.admission(subject),
-            None => self.limit(asked, visitor),
-        }
+        self.limit(asked, visitor, deed, holder)
     }
 
     fn refused(

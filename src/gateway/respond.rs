@@ -214,7 +214,9 @@ pub(super) fn share(response: &mut Response<Body>, origin: Option<&HeaderValue>,
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-    let readable = HeaderValue::from_static("Retry-After, Stanchion-Answer, Idempotent-Replayed");
+    let readable = HeaderValue::from_static(
+        "Retry-After, RateLimit, RateLimit-Policy, Stanchion-Answer, Idempotent-Replayed",
+    );
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }

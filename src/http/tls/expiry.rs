@@ -54,7 +54,7 @@ fn seconds(tag: u8, time: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let time = DateTime::strptime("%Y%m%d%H%M%S", &text).ok()?;
-    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
+    Some(TimeZone::UTC.to_timestamp(time).ok()?.as_second())
 }
 
 #[cfg(test)]

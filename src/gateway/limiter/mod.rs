@@ -1,0 +1,205 @@
+//! Quotas of this node: who asks too often is told exactly when to come back.
+//!
+//! They are per node: two nodes let twice as much through. Places, the meter and caps on units are
+//! counted once for all nodes, in the stores.
+
+mod keyed;
+mod metrics;
+mod standing;
+
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::settings::Limits;
+use crate::domain::limits::Subject;
+use crate::domain::refusal::{Problem, Refusal};
+use crate::telemetry::Metrics;
+use keyed::Keyed;
+use metrics::LimitMetrics;
+pub(super) use standing::Standing;
+
+/// How often idle keys are dropped.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// The quotas of this node, by the names of the settings.
+pub(super) struct Limiter<C: Clock + Clone = DefaultClock> {
+    per_ip: Keyed<C>,
+    per_account: Keyed<C>,
+    poll: Keyed<C>,
+    per_admission: Keyed<C>,
+    metrics: LimitMetrics,
+}
+
+impl Limiter {
+    /// The quotas of the settings, nothing of them used yet.
+    pub(super) fn new(settings: &Limits, metrics: &Metrics) -> Self {
+        Self::with_clock(settings, metrics, &DefaultClock::default())
+    }
+
+    /// Drops idle keys until `ending`.
+    pub(super) async fn upkeep(&self, ending: CancellationToken) {
+        while !ending.is_cancelled() {
+            tokio::select! {
+                () = ending.cancelled() => return,
+                () = tokio::time::sleep(SWEEP_EVERY) => self.sweep(),
+            }
+        }
+    }
+}
+
+impl<C: Clock + Clone> Limiter<C> {
+    fn with_clock(settings: &Limits, metrics: &Metrics, clock: &C) -> Self {
+        let keyed = |quota| Keyed::new(quota, clock.clone());
+        Self {
+            per_ip: keyed(settings.per_ip.into()),
+            per_account: keyed(settings.per_account.into()),
+            poll: keyed(settings.poll.into()),
+            per_admission: keyed(settings.per_admission.into()),
+            metrics: LimitMetrics::new(metrics),
+        }
+    }
+
+    /// Counts one request; how its subject stands then.
+    pub(super) fn count(&self, subject: Subject<'_>) -> Result<Standing, (Standing, Refusal)> {
+        let (limit, who, keyed) = match subject {
+            Subject::Admission(_) => ("per_admission", "this visitor", &self.per_admission),
+            Subject::Poll(_) => ("poll", "this place in line", &self.poll),
+            Subject::Account(_) => ("per_account", "this account", &self.per_account),
+            Subject::Address(_) => ("per_ip", "your network", &self.per_ip),
+        };
+        let quota = keyed.quota();
+        keyed.check(&subject).map(|left| Standing::served(limit, quota, left)).map_err(|wait| {
+            self.metrics.refused(limit);
+            (Standing::refused(limit, quota, wait), refusal(who, wait))
+        })
+    }
+
+    /// Drops keys that have all of their quota again, which is as if they had never come.
+    fn sweep(&self) {
+        for (limit, keyed) in [
+            ("per_ip", &self.per_ip),
+            ("per_account", &self.per_account),
+            ("poll", &self.poll),
+            ("per_admission", &self.per_admission),
+        ] {
+            keyed.sweep();
+            self.metrics.keys(limit, keyed.len());
+        }
+    }
+}
+
+/// Sign-in is not asked about ever new cookies of one address.
+pub(super) fn too_many_cookies(wait: Duration) -> Refusal {
+    refusal("your network with cookies that nobody is signed in with", wait)
+}
+
+fn refusal(who: &str, wait: Duration) -> Refusal {
+    // Rounded up, so that whoever waits as told is served.
+    let ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let detail = format!("too many requests from {who}; try again in {ms} ms");
+    Refusal::new(Problem::RateLimited, detail).retry_after_ms(ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
+    use crate::domain::id::AccountId;
+    use crate::domain::limits::AddressKey;
+
+    fn address(last: u8) -> Subject<'static> {
+        Subject::Address(AddressKey::of(std::net::IpAddr::from([10, 0, 0, last])))
+    }
+
+    fn limiter(clock: &FakeRelativeClock) -> Limiter<FakeRelativeClock> {
+        Limiter::with_clock(&Limits::default(), &Metrics::new("gateway"), clock)
+    }
+
+    #[test]
+    fn sixty_at_once_pass_and_the_next_is_told_a_wait_that_is_exactly_true() {
+        let clock = FakeRelativeClock::default();
+        let limiter = limiter(&clock);
+        for _ in 0..60 {
+            limiter.count(address(1)).unwrap();
+        }
+
+        let (_, refused) = limiter.count(address(1)).unwrap_err();
+        assert_eq!(refused.retry_after_ms, Some(50));
+        assert_eq!(refused.retry_after_seconds(), Some(1));
+
+        clock.advance(Duration::from_millis(49));
+        assert!(limiter.count(address(1)).is_err());
+        clock.advance(Duration::from_millis(1));
+        assert!(limiter.count(address(1)).is_ok());
+    }
+
+    #[test]
+    fn one_address_used_up_leaves_others_and_accounts_alone() {
+        let clock = FakeRelativeClock::default();
+        let limiter = limiter(&clock);
+        while limiter.count(address(1)).is_ok() {}
+
+        assert!(limiter.count(address(2)).is_ok());
+        let account = AccountId::parse("ann").unwrap();
+        assert!(limiter.count(Subject::Account(&account)).is_ok());
+        assert!(limiter.count(Subject::Poll("ann")).is_ok());
+        assert!(limiter.count(Subject::Admission("ann")).is_ok());
+    }
+
+    #[test]
+    fn wr_58_two_thousand_behind_one_address_poll_as_told_for_a_minute_and_nobody_is_refused() {
+        let clock = FakeRelativeClock::default();
+        let limiter = limiter(&clock);
+        let subjects: Vec<_> = (0..2_000).map(|n| format!("{n:032x}")).collect();
+        let mut joins = (0, 0);
+
+        // The shortest interval told is a second; pages and reloads come on top.
+        for second in 0..60 {
+            for subject in &subjects {
+                limiter.count(Subject::Poll(subject)).unwrap();
+            }
+            // A neighbour at the same address tries to join all the time.
+            for _ in 0..100 {
+                match limiter.count(address(1)) {
+                    Ok(_) => joins.0 += 1,
+                    Err(_) => joins.1 += 1,
+                }
+            }
+            limiter.sweep();
+            assert!(limiter.poll.len() <= 2_000, "in second {second}");
+            clock.advance(Duration::from_secs(1));
+        }
+
+        assert!((60 + 59 * 20..=60 + 60 * 20).contains(&joins.0), "{joins:?}");
+        clock.advance(Duration::from_secs(1));
+        limiter.sweep();
+        assert_eq!(limiter.poll.len(), 0, "who has gone is forgotten");
+    }
+
+    #[test]
+    fn ed_76_a_million_addresses_do_not_grow_it_and_one_more_is_still_served() {
+        let clock = FakeRelativeClock::default();
+        let limiter = limiter(&clock);
+        let network = |n: u64| {
+            let address = std::net::Ipv6Addr::from(u128::from(0x2001_0db8_0000_0000 + n) << 64);
+            Subject::Address(AddressKey::of(address.into()))
+        };
+        let (flood, seconds) = (1_000_000, 30);
+        let mut refused = 0;
+        for n in 0..flood {
+            refused += usize::from(limiter.count(network(n)).is_err());
+            if n % (flood / seconds) == 0 {
+                clock.advance(Duration::from_secs(1));
+            }
+        }
+
+        assert!(limiter.per_ip.len() <= keyed::KEYS_MAX);
+        assert!(limiter.count(network(flood)).is_ok(), "{refused} of the flood were refused");
+        clock.advance(Duration::from_mins(1));
+        limiter.sweep();
+        assert_eq!(limiter.per_ip.len(), 0);
+    }
+}

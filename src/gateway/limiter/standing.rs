@@ -1,0 +1,97 @@
+//! How a subject stands with its quota, told as in draft-ietf-httpapi-ratelimit-headers:
+//! `RateLimit-Policy: "poll";q=5;w=5` and `RateLimit: "poll";r=4;t=1`.
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::domain::limits::Quota;
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// After one request was counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::gateway) struct Standing {
+    /// The quota, as the settings name it.
+    limit: &'static str,
+    quota: Quota,
+    /// Requests that would pass now.
+    left: u32,
+    /// Whole seconds until all of the quota is there again; after a refusal, until one passes.
+    seconds: u64,
+}
+
+impl Standing {
+    /// The request passed, and so would `left` more.
+    pub(super) fn served(limit: &'static str, quota: Quota, left: u32) -> Self {
+        let used = quota.burst.saturating_sub(left);
+        Self { limit, quota, left, seconds: seconds(times(quota, used)) }
+    }
+
+    /// The request was refused, the next passes after `wait`.
+    pub(super) fn refused(limit: &'static str, quota: Quota, wait: Duration) -> Self {
+        Self { limit, quota, left: 0, seconds: seconds(wait) }
+    }
+
+    /// Tells it, unless the shop has told of a quota of its own.
+    pub(in crate::gateway) fn tell(&self, headers: &mut HeaderMap) {
+        if headers.contains_key(RATELIMIT) || headers.contains_key(RATELIMIT_POLICY) {
+            return;
+        }
+        let (limit, burst) = (self.limit, self.quota.burst);
+        let window = seconds(times(self.quota, burst));
+        let policy = format!("\"{limit}\";q={burst};w={window}");
+        let standing = format!("\"{limit}\";r={};t={}", self.left, self.seconds);
+        for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, standing)] {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+/// How long it takes for `count` to be there again.
+fn times(quota: Quota, count: u32) -> Duration {
+    Duration::try_from_secs_f64(quota.rate.interval_ms() / 1000.0 * f64::from(count))
+        .unwrap_or(Duration::MAX)
+}
+
+/// Rounded up: whoever waits as told is served.
+fn seconds(span: Duration) -> u64 {
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::rate::Rate;
+
+    fn told(standing: Standing) -> (String, String) {
+        let mut headers = HeaderMap::new();
+        standing.tell(&mut headers);
+        let text = |name: HeaderName| headers[name].to_str().unwrap().to_owned();
+        (text(RATELIMIT_POLICY), text(RATELIMIT))
+    }
+
+    #[test]
+    fn a_standing_is_told_as_structured_fields() {
+        let quota = Quota { rate: Rate::whole(20), burst: 60 };
+        let (policy, standing) = told(Standing::served("per_ip", quota, 15));
+        assert_eq!(policy, "\"per_ip\";q=60;w=3");
+        assert_eq!(standing, "\"per_ip\";r=15;t=3");
+
+        let refused = Standing::refused("per_ip", quota, Duration::from_millis(50));
+        assert_eq!(told(refused).1, "\"per_ip\";r=0;t=1");
+    }
+
+    #[test]
+    fn what_the_shop_tells_of_its_own_quotas_stays() {
+        let quota = Quota { rate: Rate::whole(1), burst: 5 };
+        let mut headers = HeaderMap::new();
+        headers.insert(RATELIMIT, HeaderValue::from_static("\"shop\";r=1;t=1"));
+        Standing::served("poll", quota, 4).tell(&mut headers);
+        assert_eq!((headers.len(), &headers[RATELIMIT]), (1, &"\"shop\";r=1;t=1".parse().unwrap()));
+    }
+}
