@@ -57,8 +57,9 @@ pub(super) fn start(
     let accounts = Arc::clone(&gateway).follow_accounts(parts.life.ending());
     parts.life.background("account keys", accounts);
     parts.life.background("limits", Arc::clone(&gateway).upkeep(parts.life.ending()));
-    serve(parts, &gateway, public)?;
-    follow(parts, gateway);
+    let certificates = certificates(parts)?;
+    serve(parts, &gateway, certificates.as_ref(), public);
+    follow(parts, gateway, certificates);
 
     let core: Vec<String> = core_url.split(',').map(|url| url.trim().to_owned()).collect();
     health.add("core", false, move || probes::any_listens(core.clone()));
@@ -68,12 +69,15 @@ pub(super) fn start(
 }
 
 /// The edge follows the hot keys of its node.
-fn follow(parts: &Parts, gateway: Arc<Gateway>) {
+fn follow(parts: &Parts, gateway: Arc<Gateway>, certificates: Option<Arc<Certificates>>) {
     let (mut running, ending) = (parts.running.subscribe(), parts.life.ending());
     parts.life.background("hot settings", async move {
         while let Some(Ok(())) = ending.run_until_cancelled(running.changed()).await {
             let settings = Arc::clone(&running.borrow_and_update());
             gateway.reload(&settings);
+            if let Some(certificates) = &certificates {
+                certificates.want(pair_files(&settings.public.certificates));
+            }
         }
     });
 }
@@ -110,9 +114,9 @@ fn cap(sale: &Sale) -> u32 {
 fn serve(
     parts: &Parts,
     gateway: &Arc<Gateway>,
+    certificates: Option<&Arc<Certificates>>,
     public: Vec<(TcpListener, Listener)>,
-) -> anyhow::Result<()> {
-    let certificates = certificates(parts)?;
+) {
     let limits = &parts.settings.limits;
     let caps = Caps {
         connections: limits.max_connections_per_ip,
@@ -123,7 +127,7 @@ fn serve(
     for (socket, listener) in public {
         let options = Options {
             seats: Arc::clone(&seats),
-            certificates: certificates.clone().filter(|_| listener.tls),
+            certificates: certificates.filter(|_| listener.tls).cloned(),
             proxy_protocol: listener.proxy_protocol,
             guests: Some(Arc::clone(&guests)),
             trusted: gateway.trusted(),
@@ -139,7 +143,6 @@ fn serve(
         let accepting = listener::serve(socket, options, stop, tasks, handler);
         parts.life.serve(stage, "public listener", accepting);
     }
-    Ok(())
 }
 
 /// The certificates of all TLS listeners, followed from now on; none if no listener needs any.
@@ -157,9 +160,7 @@ fn certificates(parts: &Parts) -> anyhow::Result<Option<Arc<Certificates>>> {
 }
 
 fn pair_files(certificates: &[Certificate]) -> Vec<PairFiles> {
-    let files = |one: &Certificate| PairFiles {
-        cert: one.cert_file.clone(),
-        key: one.key_file.clone(),
-    };
+    let files =
+        |one: &Certificate| PairFiles { cert: one.cert_file.clone(), key: one.key_file.clone() };
     certificates.iter().map(files).collect()
 }

@@ -29,6 +29,7 @@ mod sale;
 mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use secrecy::SecretString;
@@ -54,6 +55,9 @@ use https::Https;
 use limiter::Limiter;
 use renewal::Holds;
 use sale::SaleGate;
+
+/// How often quotas drop their idle keys.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a gateway is made from.
 pub struct GatewayParts<'a> {
@@ -102,7 +106,7 @@ pub struct Gateway {
     shop: Shop,
     core: Arc<CoreClient>,
     accounts: Accounts,
-    limiter: Limiter,
+    limiter: ArcSwap<Limiter>,
     https: Https,
     counted: Counted,
     keys: Arc<Keys>,
@@ -138,7 +142,7 @@ impl Gateway {
             shop: Shop::new(proxy, parts.shop_secret),
             core,
             accounts: Accounts::new(settings)?,
-            limiter: Limiter::new(&settings.limits, parts.metrics),
+            limiter: ArcSwap::from_pointee(Limiter::new(&settings.limits, parts.metrics)),
             https: Https::new(&settings.public),
             counted: Counted::new(parts.metrics),
             keys: parts.keys,
@@ -157,6 +161,9 @@ impl Gateway {
     pub fn reload(&self, settings: &Settings) {
         self.trusted.replace(settings.public.trusted_proxies.clone());
         self.cors_origins.store(Arc::new(settings.public.cors_origins.clone()));
+        if let Some(limiter) = self.limiter.load().changed(&settings.limits) {
+            self.limiter.store(Arc::new(limiter));
+        }
     }
 
     /// Whose forwarding headers are believed; listeners keep their idle connections longer.
@@ -171,7 +178,12 @@ impl Gateway {
 
     /// Forgets who has not asked for a while, until `ending`.
     pub async fn upkeep(self: Arc<Self>, ending: CancellationToken) {
-        self.limiter.upkeep(ending).await;
+        while !ending.is_cancelled() {
+            tokio::select! {
+                () = ending.cancelled() => return,
+                () = tokio::time::sleep(SWEEP_EVERY) => self.limiter.load().sweep(),
+            }
+        }
     }
 
     fn now_ms(&self) -> u64 {

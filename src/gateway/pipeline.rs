@@ -14,7 +14,7 @@ use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
 use super::{Gateway, https, limiter, own, queue_page, renewal, waiting};
-use crate::domain::limits::{Deed, Subject};
+use crate::domain::limits::{AddressKey, Deed, Subject};
 use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::{Body, Drained};
@@ -105,7 +105,7 @@ impl Gateway {
             Route::Own(Own::PassPage) => Ok(self.pass_page(asked)),
             Route::Own(Own::Redeem) => {
                 self.refuse_foreign(asked)?;
-                self.limiter.address(AddressKey::of(asked.client.ip))?;
+                self.count(asked, Subject::Address(AddressKey::of(asked.client.ip)))?;
                 self.redeem_any(asked).await
             }
             Route::Own(Own::Sale(sale, call)) => self.called(asked, sale, call, now_ms).await,
@@ -231,11 +231,14 @@ impl Gateway {
         holder: Option<&str>,
     ) -> Result<(), Refusal> {
         let account = visitor.account_id();
-        let subject = Subject::narrowest(deed, holder, account, asked.client.ip);
+        self.count(asked, Subject::narrowest(deed, holder, account, asked.client.ip))
+    }
+
+    fn count(&self, asked: &mut Asked, subject: Subject<'_>) -> Result<(), Refusal> {
         if !subject.is_stranger() {
             asked.peer.guest.know();
         }
-        let (standing, counted) = match self.limiter.count(subject) {
+        let (standing, counted) = match self.limiter.load().count(subject) {
             Ok(standing) => (standing, Ok(())),
             Err((standing, refusal)) => (standing, Err(refusal)),
         };

@@ -179,11 +179,8 @@ impl Life {
     }
 
     /// Runs the connection until it ends, asks nothing in time, or is told to stop.
-    async fn drive<C>(
-        &self,
-        mut connection: Pin<&mut C>,
-        end_softly: impl Fn(Pin<&mut C>),
-    ) where
+    async fn drive<C>(&self, mut connection: Pin<&mut C>, end_softly: impl Fn(Pin<&mut C>))
+    where
         C: Future<Output = hyper::Result<()>>,
     {
         let mut first_request = pin!(tokio::time::sleep(FIRST_REQUEST_MAX));

@@ -49,9 +49,9 @@ pub struct Listener {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
-    /// PEM chain. Restart-only; the file's content is read again when it changes.
+    /// PEM chain, read again when its content changes. Hot.
     pub cert_file: PathBuf,
-    /// PEM key. Restart-only; the file's content is read again when it changes.
+    /// PEM key, read again when its content changes. Hot.
     pub key_file: PathBuf,
 }
 

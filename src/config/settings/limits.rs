@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::limits::Quota;
 use crate::domain::rate::Rate;
 
-/// `[limits]`; the quotas are per node.
+/// `[limits]`; the quotas are per node, and begin anew when one of them is changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -19,11 +19,12 @@ pub struct Limits {
     pub max_handshakes_per_ip: usize,
     /// Anonymous visitors on gated paths and joins; IPv6 by /64.
     pub per_ip: QuotaSettings,
-    /// Signed-in accounts.
+    /// Accounts that are signed in and have no place yet.
     pub per_account: QuotaSettings,
-    /// Claims and orders of one visitor.
+    /// What one visitor does: claims, orders, and whatever is asked of the shop's protected paths
+    /// under an admission.
     pub per_admission: QuotaSettings,
-    /// Status polls, by ticket and never by address.
+    /// What one visitor looks at: status polls and pages, by ticket and never by address.
     pub poll: QuotaSettings,
 }
 
@@ -31,9 +32,9 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaSettings {
-    /// On average. Restart-only.
+    /// On average. Hot.
     pub rate: Rate,
-    /// At once; at least 1. Restart-only.
+    /// At once; at least 1. Hot.
     pub burst: u32,
 }
 

@@ -13,7 +13,8 @@ struct Of {
     limit: &'static str,
 }
 
-/// Counts per quota.
+/// Counts per quota; clones count together.
+#[derive(Clone)]
 pub(super) struct LimitMetrics {
     keys: Family<Of, Gauge>,
     refused: Family<Of, Counter>,

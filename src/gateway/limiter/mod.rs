@@ -9,19 +9,14 @@ mod standing;
 
 use std::time::Duration;
 
-use governor::clock::{Clock, DefaultClock};
-use tokio_util::sync::CancellationToken;
-
 use crate::config::settings::Limits;
 use crate::domain::limits::Subject;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::telemetry::Metrics;
+use governor::clock::{Clock, DefaultClock};
 use keyed::Keyed;
 use metrics::LimitMetrics;
 pub(super) use standing::Standing;
-
-/// How often idle keys are dropped.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// The quotas of this node, by the names of the settings.
 pub(super) struct Limiter<C: Clock + Clone = DefaultClock> {
@@ -35,30 +30,40 @@ pub(super) struct Limiter<C: Clock + Clone = DefaultClock> {
 impl Limiter {
     /// The quotas of the settings, nothing of them used yet.
     pub(super) fn new(settings: &Limits, metrics: &Metrics) -> Self {
-        Self::with_clock(settings, metrics, &DefaultClock::default())
+        Self::with_clock(settings, LimitMetrics::new(metrics), &DefaultClock::default())
     }
 
-    /// Drops idle keys until `ending`.
-    pub(super) async fn upkeep(&self, ending: CancellationToken) {
-        while !ending.is_cancelled() {
-            tokio::select! {
-                () = ending.cancelled() => return,
-                () = tokio::time::sleep(SWEEP_EVERY) => self.sweep(),
-            }
-        }
+    /// Another one for changed settings; none if the quotas are the same.
+    pub(super) fn changed(&self, settings: &Limits) -> Option<Self> {
+        let new = Self::with_clock(settings, self.metrics.clone(), &DefaultClock::default());
+        let differ = self
+            .keyed()
+            .iter()
+            .zip(new.keyed())
+            .any(|((_, old), (_, new))| old.quota() != new.quota());
+        differ.then_some(new)
     }
 }
 
 impl<C: Clock + Clone> Limiter<C> {
-    fn with_clock(settings: &Limits, metrics: &Metrics, clock: &C) -> Self {
+    fn with_clock(settings: &Limits, metrics: LimitMetrics, clock: &C) -> Self {
         let keyed = |quota| Keyed::new(quota, clock.clone());
         Self {
             per_ip: keyed(settings.per_ip.into()),
             per_account: keyed(settings.per_account.into()),
             poll: keyed(settings.poll.into()),
             per_admission: keyed(settings.per_admission.into()),
-            metrics: LimitMetrics::new(metrics),
+            metrics,
         }
+    }
+
+    fn keyed(&self) -> [(&'static str, &Keyed<C>); 4] {
+        [
+            ("per_ip", &self.per_ip),
+            ("per_account", &self.per_account),
+            ("poll", &self.poll),
+            ("per_admission", &self.per_admission),
+        ]
     }
 
     /// Counts one request; how its subject stands then.
@@ -77,13 +82,8 @@ impl<C: Clock + Clone> Limiter<C> {
     }
 
     /// Drops keys that have all of their quota again, which is as if they had never come.
-    fn sweep(&self) {
-        for (limit, keyed) in [
-            ("per_ip", &self.per_ip),
-            ("per_account", &self.per_account),
-            ("poll", &self.poll),
-            ("per_admission", &self.per_admission),
-        ] {
+    pub(super) fn sweep(&self) {
+        for (limit, keyed) in self.keyed() {
             keyed.sweep();
             self.metrics.keys(limit, keyed.len());
         }
@@ -115,7 +115,8 @@ mod tests {
     }
 
     fn limiter(clock: &FakeRelativeClock) -> Limiter<FakeRelativeClock> {
-        Limiter::with_clock(&Limits::default(), &Metrics::new("gateway"), clock)
+        let metrics = LimitMetrics::new(&Metrics::new("gateway"));
+        Limiter::with_clock(&Limits::default(), metrics, clock)
     }
 
     #[test]
@@ -147,6 +148,19 @@ mod tests {
         assert!(limiter.count(Subject::Account(&account)).is_ok());
         assert!(limiter.count(Subject::Poll("ann")).is_ok());
         assert!(limiter.count(Subject::Admission("ann")).is_ok());
+    }
+
+    #[test]
+    fn changed_quotas_are_another_limiter_and_the_same_are_none() {
+        let settings = Limits::default();
+        let limiter = Limiter::new(&settings, &Metrics::new("gateway"));
+        assert!(limiter.changed(&settings).is_none());
+
+        let mut more = settings;
+        more.poll.burst = 7;
+        let changed = limiter.changed(&more).unwrap();
+        let standing = changed.count(Subject::Poll("ann")).unwrap();
+        assert_eq!(standing, Standing::served("poll", more.poll.into(), 6));
     }
 
     #[test]

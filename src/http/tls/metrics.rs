@@ -17,7 +17,7 @@ struct Of {
 }
 
 impl Of {
-    fn of(files: &PairFiles) -> Self {
+    fn one(files: &PairFiles) -> Self {
         Self { certificate: files.cert.display().to_string() }
     }
 }
@@ -60,14 +60,14 @@ impl CertificateMetrics {
     /// What is served now.
     pub(super) fn served(&self, pairs: &[(PairFiles, Arc<Pair>)], now_ms: u64) {
         for (files, pair) in pairs {
-            let left = self.expires.get_or_create_owned(&Of::of(files));
+            let left = self.expires.get_or_create_owned(&Of::one(files));
             left.set(pair.seconds_left(now_ms));
         }
     }
 
     /// The files were read.
     pub(super) fn read(&self, files: &PairFiles, is_good: bool) {
-        self.good.get_or_create_owned(&Of::of(files)).set(i64::from(is_good));
+        self.good.get_or_create_owned(&Of::one(files)).set(i64::from(is_good));
         if !is_good {
             self.refused.inc();
         }
@@ -75,7 +75,7 @@ impl CertificateMetrics {
 
     /// The settings do not name it any more.
     pub(super) fn forget(&self, files: &PairFiles) {
-        self.expires.remove(&Of::of(files));
-        self.good.remove(&Of::of(files));
+        self.expires.remove(&Of::one(files));
+        self.good.remove(&Of::one(files));
     }
 }

@@ -9,6 +9,6 @@ mod pair;
 mod watch;
 
 pub use certificates::Certificates;
-pub(super) use handshake::shake;
 pub use handshake::Presented;
+pub(super) use handshake::shake;
 pub use pair::{PairFiles, TlsError};

@@ -15,11 +15,20 @@ use crate::clock::Clock;
 /// How often the files are read; new bytes must be seen twice before they are believed.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What was last seen of a pair of files; an unreadable one has no digest.
+/// What a pair of files held, as far as it is told apart from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Bytes with this digest.
+    Read([u8; 32]),
+    /// One is gone, or not ours to read.
+    Unreadable,
+}
+
+/// What was last seen of a pair of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Seen {
-    judged: Option<Option<[u8; 32]>>,
-    unsettled: Option<Option<[u8; 32]>>,
+    judged: Option<Content>,
+    unsettled: Option<Content>,
 }
 
 struct Watch {
@@ -77,18 +86,19 @@ impl Watch {
         now_ms: u64,
     ) -> Option<Arc<Pair>> {
         let bytes = Bytes::read(files);
-        let digest = bytes.as_ref().ok().map(Bytes::digest);
+        let content =
+            bytes.as_ref().map_or(Content::Unreadable, |bytes| Content::Read(bytes.digest()));
         let seen = self.seen.entry(files.clone()).or_default();
-        if seen.judged == Some(digest) {
+        if seen.judged == Some(content) {
             seen.unsettled = None;
             return None;
         }
-        if seen.unsettled != Some(digest) {
-            seen.unsettled = Some(digest);
+        if seen.unsettled != Some(content) {
+            seen.unsettled = Some(content);
             return None;
         }
         let is_first = seen.judged.is_none();
-        *seen = Seen { judged: Some(digest), unsettled: None };
+        *seen = Seen { judged: Some(content), unsettled: None };
         let provider = &self.certificates.provider;
         let pair = bytes.and_then(|bytes| bytes.pair(files, provider));
         match pair.and_then(|pair| acceptable(files, pair, old, now_ms)) {

@@ -130,3 +130,22 @@ fn while_sign_in_does_not_answer_nobody_gets_a_second_place() {
     let anonymous = answer(join(&edge.url(), &edge.plan.id, 2, ""));
     assert_eq!(status(&anonymous), 201, "{anonymous}");
 }
+
+#[test]
+fn a_quota_that_is_changed_in_the_file_holds_within_a_second() {
+    let mut edge = Edge::start("hotquota", |config, _| {
+        config.set("limits.per_ip.rate", "0.01/s").unwrap();
+        config.set("limits.per_ip.burst", 1).unwrap();
+    });
+    let gated = |edge: &Edge| ask(&edge.url(), "GET /checkout/x", &["Accept: application/json"]);
+    assert!(gated(&edge).contains("\"code\":\"waiting\""));
+    assert!(gated(&edge).contains("\"code\":\"rate-limited\""));
+
+    edge.installation.reconfigure("limits.per_ip.burst", 5).unwrap();
+    let since = Instant::now();
+    while !gated(&edge).contains("ratelimit-policy: \"per_ip\";q=5;w=500") {
+        assert!(since.elapsed() < Duration::from_secs(20), "the old quota stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(gated(&edge).contains("ratelimit: \"per_ip\";r=3;t=200"), "counted anew");
+}

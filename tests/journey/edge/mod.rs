@@ -1,11 +1,16 @@
 //! The edge, judged from outside: raw bytes in, and a shop that writes down what reached it.
 
 mod admitted;
+mod certificates;
 mod framing;
 mod gate;
 mod limits;
+mod neighbours;
 pub(crate) mod origin;
 mod passes;
+mod proxied;
+mod redirects;
+mod secure;
 mod shopping;
 mod streaming;
 mod tls;
@@ -82,7 +87,7 @@ impl Edge {
 
 /// Limits out of the way, for journeys about something else.
 fn no_limits(config: &mut ConfigFile) {
-    for limit in ["per_ip", "per_account", "poll"] {
+    for limit in ["per_ip", "per_account", "per_admission", "poll"] {
         config.set(&format!("limits.{limit}.rate"), "10000/s").unwrap();
         config.set(&format!("limits.{limit}.burst"), 10_000).unwrap();
     }
