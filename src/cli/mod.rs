@@ -51,7 +51,9 @@ enum Command {
     )]
     Serve(serve::Serve),
     /// Say everything that is wrong with a settings file, by line, with what to do about it.
-    #[command(after_help = "Example:\n  stanchion check config/stanchion.toml")]
+    #[command(
+        after_help = "Example:\n  stanchion check config/stanchion.toml\n  stanchion check --diff running.toml new.toml"
+    )]
     Check(check::Check),
     /// Ask a running node whether it is ready; for containers without curl.
     #[command(after_help = "Example:\n  stanchion healthcheck http://127.0.0.1:9090/readyz")]
@@ -108,7 +110,7 @@ pub fn run() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             if let Some(refused) = error.downcast_ref::<Refused>() {
-                say_wrong(&refused.to_string());
+                say_wrong(&refused.explained());
                 return REFUSED.into();
             }
             say_wrong(&format!("stanchion: {error:#}"));
@@ -128,6 +130,7 @@ fn read(named: Option<&Path>) -> Result<Loaded, Refused> {
     load::load(&load::find(named)?, now())
 }
 
+/// By this machine's clock.
 fn now() -> jiff::Timestamp {
     let now_ms = i64::try_from(SystemClock.now_ms()).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default()

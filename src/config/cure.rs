@@ -1,5 +1,7 @@
 //! What serde said, in words of the file, with what to write instead.
 
+use super::suggest::nearest;
+
 /// The message for a key.
 pub(super) fn cure(key: &str, said: &str) -> String {
     if let Some(rest) = said.strip_prefix("unknown field `") {
@@ -76,27 +78,8 @@ fn unknown(rest: &str) -> String {
     let mut words = rest.split('`').step_by(2);
     let found = words.next().unwrap_or_default();
     let known: Vec<&str> = rest.split('`').skip(2).step_by(2).collect();
-    let nearest = known.iter().map(|key| (distance(found, key), *key)).min();
-    match nearest {
-        Some((far, key)) if far <= 1 + found.len() / 4 => {
-            format!("is not a key; did you mean {key}?")
-        }
-        _ => format!("is not a key; those here are {}", known.join(", ")),
+    match nearest(found, known.iter().copied()) {
+        Some(key) => format!("is not a key; did you mean {key}?"),
+        None => format!("is not a key; those here are {}", known.join(", ")),
     }
-}
-
-/// Letters to add, remove or exchange to get from one word to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let exchanged = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = exchanged.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }

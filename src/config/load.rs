@@ -214,6 +214,7 @@ units = -1
             ("burst = 0", "burst", "at least 1"),
             ("hold = \"999ms\"", "hold", "at least \"1s\""),
             ("never_gate = [\"/notify\"]", "never_gate[0]", "a method"),
+            ("never_gate = [\"POST /checkout/**\"]", "never_gate", "nothing is protected"),
             ("queue_status = 302", "queue_status", "200, 202, 429 or 503"),
             ("beacon_round = 7", "beacon_round", "without a beacon"),
         ] {

@@ -1,5 +1,6 @@
 //! Settings: one TOML file, validated whole before anything is bound.
 
+mod advice;
 mod cure;
 pub mod defaults;
 mod document;
@@ -15,6 +16,7 @@ pub mod secret;
 pub mod settings;
 mod shape;
 pub mod span;
+mod suggest;
 mod validate;
 
 pub use problem::{Problem, Refused};

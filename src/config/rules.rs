@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::document::Document;
 use super::problem::Problem;
+use super::suggest::did_you_mean;
 
 /// What has been found so far. Rules say which keys they read: what rests on a value that could
 /// not be read, and was therefore exchanged for another, is not said.
@@ -36,7 +37,8 @@ impl<'d, 't> Findings<'d, 't> {
         cure: impl Into<String>,
     ) {
         if !holds && self.read(key) && reads.iter().all(|key| self.read(key)) {
-            self.problems.push(self.document.problem(key, cure));
+            let meant = did_you_mean(key, self.document.text_of(key));
+            self.problems.push(self.document.problem(key, cure.into() + &meant));
         }
     }
 

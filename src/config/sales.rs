@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rules::Findings;
-use super::settings::{AccountSource, Sale, SaleSku, Settings};
+use super::settings::{AccountSource, Sale, Settings};
 use super::span::Span;
 use super::validate::at_least;
 use crate::domain::pattern::{Pattern, Rule};
@@ -43,6 +43,7 @@ pub(super) fn validate(settings: &Settings, now: jiff::Timestamp, findings: &mut
             "nobody could join: set account.source = \"forward_auth\", or leave this out",
         );
         stock(sale, accounts, &key, &mut taken, findings);
+        super::advice::advise(sale, &key, findings);
     }
 }
 
@@ -62,7 +63,18 @@ fn times(sale: &Sale, now: jiff::Timestamp, key: &str, findings: &mut Findings<'
     );
     let epoch = sale.lobby_opens.as_millisecond() > 0;
     findings.must(epoch, &format!("{key}.lobby_opens"), "must be after 1970");
-    findings.should(sale.closes > now, &format!("{key}.closes"), "has passed: the sale is over");
+    let over = sale.closes <= now;
+    findings.should(!over, &format!("{key}.closes"), "has passed: the sale will not open again");
+    findings.should(
+        over || sale.opens > now,
+        &opens,
+        "has passed: the draw is over, whoever joins now stands behind it",
+    );
+    findings.should(
+        sale.lobby_opens < sale.opens,
+        &format!("{key}.lobby_opens"),
+        "is the opening itself: without a lobby nobody takes part in the draw",
+    );
 }
 
 fn line(sale: &Sale, key: &str, findings: &mut Findings<'_, '_>) {
@@ -118,12 +130,24 @@ fn paths<'s>(sale: &'s Sale, key: &str, taken: &mut Taken<'s>, findings: &mut Fi
 }
 
 fn never_gate(sale: &Sale, key: &str, findings: &mut Findings<'_, '_>) {
+    let mut rules = vec![];
     for (at, raw) in sale.never_gate.iter().enumerate() {
-        let key = format!("{key}.never_gate[{at}]");
-        if let Err(error) = Rule::parse(raw) {
-            findings.must(false, &key, error.to_string());
+        match Rule::parse(raw) {
+            Ok(rule) => rules.push(rule),
+            Err(error) => {
+                findings.must(false, &format!("{key}.never_gate[{at}]"), error.to_string());
+            }
         }
     }
+    // Orders are posted: a line that lets every post past it protects nothing.
+    let post = http::Method::POST;
+    let mut patterns = sale.paths.iter().filter_map(|raw| Pattern::parse(raw).ok());
+    let freed = |pattern: &Pattern| rules.iter().any(|rule| rule.includes(&post, pattern));
+    findings.must(
+        rules.is_empty() || sale.paths.is_empty() || !patterns.all(|pattern| freed(&pattern)),
+        &format!("{key}.never_gate"),
+        "lets every POST to paths past the line: nothing is protected; name only payment returns",
+    );
 }
 
 fn stock<'s>(
@@ -161,16 +185,5 @@ fn stock<'s>(
             &format!("{key}.units_per_buyer"),
             "without accounts a buyer is a place in line: this is no cap on a person",
         );
-        findings.should(false, &format!("{key}.units"), frozen(item, sale.hold));
     }
-}
-
-/// What shoppers who never pay can do at worst: units × hold.
-fn frozen(item: &SaleSku, hold: Span) -> String {
-    let minutes = (u128::from(item.units) * u128::from(hold.ms())).div_ceil(60_000);
-    let units = item.units;
-    format!(
-        "shoppers who never pay can keep all {units} from the others for {hold} at a time \
-         ({minutes} unit-minutes); a shorter hold frees them sooner"
-    )
 }

@@ -11,6 +11,7 @@ use super::cure::cure;
 use super::document::{Document, child};
 use super::problem::Problem;
 use super::settings::Settings;
+use super::suggest::did_you_mean;
 
 /// Whoever made more mistakes than this will not mind a second look.
 const PROBLEMS_MAX: usize = 200;
@@ -66,8 +67,14 @@ pub(super) fn shape(document: &Document<'_>) -> Shaped {
         let (path, said) = (error.path().to_string(), error.inner().message());
         let place = Place::of(&path, said);
         let key = place.path();
-        shaped.problems.push(document.problem(&key, cure(&key, said)));
         let known = !said.starts_with("unknown field");
+        let message = cure(&key, said);
+        shaped.problems.push(if known {
+            let meant = did_you_mean(&key, document.text_of(&key));
+            document.problem(&key, message + &meant)
+        } else {
+            document.problem_of_key(&key, message)
+        });
         let good = at(&sample, &key).filter(|_| known).cloned();
         if !place.put(&mut root, good) || !shaped.repaired.insert(key) {
             // Nothing more can be said about a place that does not take a good value.

@@ -53,6 +53,11 @@ impl Span {
         self.0
     }
 
+    /// Milliseconds, for estimates.
+    pub fn ms_f64(self) -> f64 {
+        self.duration().as_secs_f64() * 1000.0
+    }
+
     /// As the standard library has it.
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.0)

@@ -66,6 +66,11 @@ impl Pattern {
         self.covers(other.path.as_str()) || other.covers(self.path.as_str())
     }
 
+    /// Whether every path that the other stands for is one of this.
+    fn includes(&self, other: &Self) -> bool {
+        self.covers(other.path.as_str()) && (self.below || !other.below)
+    }
+
     fn covers(&self, path: &str) -> bool {
         let own = self.path.as_str();
         if self.below { below_or_at(path, own) } else { path == own }
@@ -96,6 +101,11 @@ impl Rule {
             return Err(PatternError::Method);
         }
         Ok(Self { method, pattern: Pattern::parse(path.trim())? })
+    }
+
+    /// Whether requests of this method match wherever the pattern does.
+    pub fn includes(&self, method: &Method, pattern: &Pattern) -> bool {
+        self.method == *method && self.pattern.includes(pattern)
     }
 
     /// Whether both match.

@@ -81,46 +81,6 @@ fn slot(admission: &str) -> u64 {
     claims["slot"].as_u64().unwrap()
 }
 
-fn run(args: &[&str], file: &Path) -> (i32, String, String) {
-    let out = Command::new(executable()).args(args).arg(file).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (out.status.code().unwrap(), text(out.stdout), text(out.stderr))
-}
-
-#[test]
-fn check_names_every_problem_with_its_line_and_exits_78() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("bad.toml");
-    let text = "[shop]\norgins = []\n\n[[sale]]\nid = \"a\"\nrate = \"fast\"\nburst = 0\n";
-    std::fs::write(&file, text).unwrap();
-
-    let (code, _, said) = run(&["check"], &file);
-
-    assert_eq!(code, 78);
-    let at = file.display();
-    for (line, key) in
-        [(2, "shop.orgins"), (4, "sale[0].opens"), (6, "sale[0].rate"), (7, "sale[0].burst")]
-    {
-        assert!(said.contains(&format!("{at}:{line}: {key}: ")), "{line} {key} not in\n{said}");
-    }
-    assert!(said.contains("did you mean origins?"), "{said}");
-    let (code, _, serving) = run(&["serve", "-c"], &file);
-    assert_eq!((code, serving), (78, said), "serve refuses what check refuses");
-    assert_eq!(run(&["check", "--nonsense"], &file).0, 2);
-}
-
-#[test]
-fn check_accepts_the_files_that_come_with_the_program() {
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
-    for name in ["stanchion.toml", "sale.example.toml", "demo.toml"] {
-        let (code, said, _) = run(&["check"], &config.join(name));
-        assert_eq!(code, 0, "{name}: {said}");
-        assert!(said.contains(": good"), "{said}");
-    }
-    let (_, said, _) = run(&["check"], &config.join("sale.example.toml"));
-    assert!(said.contains("no cap on a person"), "{said}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_changed_in_the_file_under_load_is_followed_on_both_gateways_within_a_second() {
     let ground = Ground::new("rate");

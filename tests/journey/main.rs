@@ -4,6 +4,7 @@
 
 mod accounts;
 mod browsing;
+mod check;
 mod config;
 mod control;
 mod control_ground;

@@ -20,6 +20,13 @@ pub struct Difference {
     pub new: Option<String>,
 }
 
+impl Difference {
+    /// What the table says of the key, whether its sale is on or not.
+    pub fn listed(&self) -> Effect {
+        effect(&self.key)
+    }
+}
+
 /// The difference between a node's settings and its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diff {
