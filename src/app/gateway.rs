@@ -59,7 +59,11 @@ pub(super) fn start(
     parts.life.background("limits", Arc::clone(&gateway).upkeep(parts.life.ending()));
     let certificates = certificates(parts)?;
     serve(parts, &gateway, certificates.as_ref(), public);
-    follow(parts, gateway, certificates);
+    follow(parts, Arc::clone(&gateway), certificates);
+    let ending = parts.life.ending();
+    parts.life.background("shop watch", async move {
+        ending.run_until_cancelled(gateway.watch_shop()).await;
+    });
 
     let core: Vec<String> = core_url.split(',').map(|url| url.trim().to_owned()).collect();
     health.add("core", false, move || probes::any_listens(core.clone()));

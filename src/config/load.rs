@@ -173,7 +173,7 @@ units = -1
             "4: limits.poll.burst: is missing; add burst = 20",
             "5: limits.poll.rate: must be a number per unit of time, as \"200/s\", \"600/min\" or \"0.2/s\", above 0 and at most 1000000/s",
             "6: sale[0].closes: is missing; add closes = \"2027-03-01T14:00:00Z\"",
-            "7: sale[0].id: must be 1 to 40 of a-z, 0-9 and '-', starting and ending with a letter or digit, like \"spring-drop\"",
+            "7: sale[0].id: must be 1 to 40 of a-z, 0-9 and '-', starting and ending with a letter or digit, like \"spring-drop\"; did you mean \"spring\"?",
             "9: sale[0].opens: must be a time with its offset, as \"2027-03-01T12:00:00Z\"",
             "10: sale[0].paths: protects nothing; name the checkout, as [\"/checkout\", \"/checkout/**\"]",
             "12: sale[0].require_account: must be true or false, found string \"yes\"",

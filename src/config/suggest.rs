@@ -82,7 +82,8 @@ fn time(found: &str) -> Option<String> {
     let with_t = found.trim().replacen(' ', "T", 1);
     [with_t.clone(), format!("{with_t}Z"), format!("{with_t}:00Z"), format!("{with_t}T00:00:00Z")]
         .into_iter()
-        .find(|time| time.parse::<jiff::Timestamp>().is_ok())
+        .find_map(|time| time.parse::<jiff::Timestamp>().ok())
+        .map(|time| time.to_string())
 }
 
 fn path(found: &str) -> Option<String> {

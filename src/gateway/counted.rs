@@ -4,6 +4,7 @@ use hyper::Response;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::respond::STANCHION_ANSWER;
 use crate::http::body::Body;
@@ -20,6 +21,7 @@ struct Labels {
 /// The edge's counters.
 pub(super) struct Counted {
     answers: Family<Labels, Counter>,
+    shop_addresses_up: Gauge,
 }
 
 impl Counted {
@@ -30,7 +32,17 @@ impl Counted {
             let help = "Answers of the public edge, by kind and class of status";
             registry.register("answers", help, answers.clone());
         });
-        Self { answers }
+        let shop_addresses_up = Gauge::default();
+        metrics.register(|registry| {
+            let help = "Addresses of the shop that are not known to be down";
+            registry.register("shop_addresses_up", help, shop_addresses_up.clone());
+        });
+        Self { answers, shop_addresses_up }
+    }
+
+    /// How many addresses of the shop are up.
+    pub(super) fn shop(&self, up: usize) {
+        self.shop_addresses_up.set(i64::try_from(up).unwrap_or(i64::MAX));
     }
 
     /// Counts one answer.

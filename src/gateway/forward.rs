@@ -14,7 +14,7 @@ use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::rfc3339;
 use crate::http::body::Body;
 use crate::http::proxy::Proxy;
-use crate::http::upstream::UpstreamError;
+use crate::http::upstream::{Upstream, UpstreamError};
 
 const STANCHION_SALE: HeaderName = HeaderName::from_static("stanchion-sale");
 const STANCHION_VISITOR: HeaderName = HeaderName::from_static("stanchion-visitor");
@@ -46,6 +46,11 @@ impl Shop {
     /// The shop behind a proxy.
     pub(super) fn new(proxy: Proxy, secret: Option<SecretString>) -> Self {
         Self { proxy, secret }
+    }
+
+    /// What is known of its addresses.
+    pub(super) fn upstream(&self) -> &Upstream {
+        self.proxy.upstream()
     }
 
     /// Forwards a request and streams the answer.

@@ -26,6 +26,7 @@ mod renewal;
 mod respond;
 mod route;
 mod sale;
+mod shop_watch;
 mod waiting;
 
 use std::sync::Arc;

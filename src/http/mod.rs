@@ -20,3 +20,4 @@ mod stall;
 pub mod tls;
 mod tunnel;
 pub mod upstream;
+mod well;

@@ -1,20 +1,25 @@
 //! One address of a service behind us, and the idle connections to it.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Response, StatusCode, Uri};
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::body::Body;
+use super::body::{self, Body};
 use super::upstream::UpstreamError;
+use super::well::Well;
 
 /// Idle connections kept for each address.
 const IDLE_MAX: usize = 64;
+/// Between two probes; who answered within it is not asked.
+pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// A shop's response head: fields, and bytes.
 const HEAD_FIELDS_MAX: usize = 256;
 const HEAD_BYTES_MAX: usize = 256 * 1024;
@@ -30,6 +35,7 @@ pub(super) struct Origin {
     host: String,
     port: u16,
     idle: Mutex<Vec<Idle>>,
+    well: Well,
 }
 
 #[derive(Debug)]
@@ -49,7 +55,47 @@ impl Origin {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: uri.port_u16().unwrap_or(80),
             idle: Mutex::default(),
+            well: Well::default(),
         })
+    }
+
+    /// What is known of it.
+    pub(super) fn well(&self) -> &Well {
+        &self.well
+    }
+
+    /// An answer came.
+    pub(super) fn answered(&self) {
+        if self.well.answered(now()) {
+            tracing::info!(address = %self, "a service behind us answers again");
+        }
+    }
+
+    /// A request got no answer.
+    pub(super) fn unanswered(&self) {
+        if self.well.unanswered(now()) {
+            tracing::warn!(address = %self, "a service behind us takes requests and answers none");
+        }
+    }
+
+    /// Asks whether it is there: by a connection, or by a request if it has been mute.
+    pub(super) async fn probe(&self, wait_max: Duration) {
+        if self.well.answered_within(now(), PROBE_EVERY) {
+            return;
+        }
+        let Ok(mut sender) = self.connect(wait_max).await else { return };
+        if !self.well.is_mute() {
+            return;
+        }
+        let mut request = Request::new(body::empty());
+        *request.method_mut() = Method::HEAD;
+        if let Ok(host) = HeaderValue::from_str(&self.to_string()) {
+            request.headers_mut().insert(header::HOST, host);
+        }
+        let answer = tokio::time::timeout(wait_max, sender.send_request(request)).await;
+        if let Ok(Ok(_response)) = answer {
+            self.answered();
+        }
     }
 
     pub(super) fn take_idle(&self, idle_max: Duration) -> Option<SendRequest<Body>> {
@@ -65,10 +111,27 @@ impl Origin {
         }
     }
 
+    /// A new connection; whether it could be made is remembered.
     pub(super) async fn connect(
         &self,
         connect_max: Duration,
     ) -> Result<SendRequest<Body>, UpstreamError> {
+        let dialled = self.dial(connect_max).await;
+        let changed = match &dialled {
+            Ok(_) => self.well.connected(),
+            Err(_) => self.well.unreached(now()),
+        };
+        match &dialled {
+            Ok(_) if changed => tracing::info!(address = %self, "a service behind us is back"),
+            Err(error) if changed => {
+                tracing::warn!(address = %self, %error, "a service behind us is down");
+            }
+            Ok(_) | Err(_) => {}
+        }
+        dialled
+    }
+
+    async fn dial(&self, connect_max: Duration) -> Result<SendRequest<Body>, UpstreamError> {
         let dial = TcpStream::connect((self.host.as_str(), self.port));
         let stream = tokio::time::timeout(connect_max, dial)
             .await
@@ -118,6 +181,18 @@ impl Origin {
         });
         response
     }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bracketed = self.host.contains(':');
+        let (open, close) = if bracketed { ("[", "]") } else { ("", "") };
+        write!(f, "{open}{}{close}:{}", self.host, self.port)
+    }
+}
+
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 #[cfg(test)]

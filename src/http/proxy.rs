@@ -43,6 +43,11 @@ impl Proxy {
         Self { upstream, tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)), stop, tasks }
     }
 
+    /// The service that requests go to.
+    pub fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
     /// Forwards a checked request. Hop-by-hop headers go first, then `add` adds and removes ours,
     /// so that a client cannot take them away by naming them in `Connection`.
     pub async fn forward(

@@ -7,18 +7,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::MissedTickBehavior;
 
 use super::body::{self, Body};
-use super::origin::Origin;
 pub use super::origin::OriginError;
+use super::origin::{Origin, PROBE_EVERY};
 use super::paced::{Progress, StoodStill, TooLong};
 
 /// Requests under way at once, over all addresses.
 const IN_FLIGHT_MAX: usize = 1024;
+/// The most that a probe waits.
+const PROBE_MAX: Duration = Duration::from_secs(2);
+
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
@@ -163,45 +168,81 @@ impl Upstream {
         let spare = repeatable(&request);
         let (origin, mut sender, reused) = self.connection(Freshness::AnyConnection).await?;
         let sending = sender.try_send_request(request);
-        let mut failed = match self.awaited(sending, upload).await? {
+        let mut failed = match self.awaited(origin, sending, upload).await? {
             Ok(response) => return Ok(Answer { response: origin.kept(sender, response), seat }),
             Err(failed) => failed,
         };
         let again = failed.take_message().or(spare).filter(|_| reused);
-        let Some(request) = again else { return Err(UpstreamError::of(failed.into_error())) };
+        let Some(request) = again else { return Err(broken(origin, failed.into_error())) };
         let (origin, mut sender, _) = self.connection(Freshness::NewConnection).await?;
         let sending = sender.try_send_request(request);
-        match self.awaited(sending, upload).await? {
+        match self.awaited(origin, sending, upload).await? {
             Ok(response) => Ok(Answer { response: origin.kept(sender, response), seat }),
-            Err(failed) => Err(UpstreamError::of(failed.into_error())),
+            Err(failed) => Err(broken(origin, failed.into_error())),
         }
     }
 
-    async fn awaited<T>(
+    async fn awaited<T, E>(
         &self,
-        sending: impl Future<Output = T>,
+        origin: &Origin,
+        sending: impl Future<Output = Result<T, E>>,
         upload: &Progress,
-    ) -> Result<T, UpstreamError> {
+    ) -> Result<Result<T, E>, UpstreamError> {
         let mut sending = std::pin::pin!(sending);
         loop {
             let seen = upload.bytes();
             match tokio::time::timeout(self.times.response, sending.as_mut()).await {
-                Ok(done) => return Ok(done),
+                Ok(done) => {
+                    if done.is_ok() {
+                        origin.answered();
+                    }
+                    return Ok(done);
+                }
                 Err(_) if upload.bytes() != seen => {}
-                Err(_) => return Err(UpstreamError::ResponseTimeout),
+                Err(_) => {
+                    origin.unanswered();
+                    return Err(UpstreamError::ResponseTimeout);
+                }
             }
         }
     }
 
+    /// Asks every address again and again whether it is there; for ever.
+    pub async fn watch(&self) {
+        let mut ticks = tokio::time::interval(PROBE_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let wait_max = self.times.connect.min(PROBE_MAX);
+        loop {
+            ticks.tick().await;
+            join_all(self.origins.iter().map(|origin| origin.probe(wait_max))).await;
+        }
+    }
+
+    /// Whether every address was there once and is not any more.
+    pub fn is_down(&self) -> bool {
+        self.origins.iter().all(|origin| origin.well().is_down())
+    }
+
+    /// How many addresses are not known to be down.
+    pub fn up(&self) -> usize {
+        self.origins.iter().filter(|origin| !origin.well().is_down()).count()
+    }
+
     /// A connection to the next address in turn, or to one after it if that cannot be reached.
+    /// Those that are down are passed over, unless all are.
     async fn connection(
         &self,
         freshness: Freshness,
     ) -> Result<(&Arc<Origin>, SendRequest<Body>, bool), UpstreamError> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let mut failure = UpstreamError::ConnectTimeout;
+        let now = std::time::Instant::now();
+        let all_shunned = self.origins.iter().all(|origin| origin.well().is_shunned(now));
         for step in 0..self.origins.len() {
             let origin = &self.origins[first.wrapping_add(step) % self.origins.len()];
+            if !all_shunned && origin.well().is_shunned(now) {
+                continue;
+            }
             if freshness == Freshness::AnyConnection
                 && let Some(sender) = origin.take_idle(self.times.pool_idle)
             {
@@ -214,6 +255,15 @@ impl Upstream {
         }
         Err(failure)
     }
+}
+
+/// A request that broke without an answer; what the client broke is nobody else's fault.
+fn broken(origin: &Origin, error: hyper::Error) -> UpstreamError {
+    let error = UpstreamError::of(error);
+    if matches!(error, UpstreamError::Broken(_)) {
+        origin.unanswered();
+    }
+    error
 }
 
 /// A second copy of a request that may be sent twice.

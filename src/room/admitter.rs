@@ -40,7 +40,8 @@ impl Room {
         self.look().await?;
         let seen = self.snapshot();
         let now_ms = seen.seen_ms();
-        if !seen.is_live(now_ms) || seen.phase(now_ms) != Phase::Open {
+        // Without a shop sale time stands still too: nobody's turn passes meanwhile.
+        if !seen.is_live(now_ms) || seen.phase(now_ms) != Phase::Open || seen.shop_is_down {
             return Ok(());
         }
         let mut to = seen.cursor;

@@ -64,6 +64,10 @@ impl Room {
             return Err(not_called());
         }
         let buyer = ticket.buyer();
+        if seen.shop_is_down {
+            let wait = Claimed::Wait { slot_ms: None, retry_after_ms: None };
+            return Ok(Turn::Claimed(wait));
+        }
         let token_ttl_ms = self.options.token_ttl_ms;
         let step = ClaimStep {
             run: ticket.run,

@@ -131,6 +131,13 @@ impl Room {
         self.snapshot.load_full()
     }
 
+    /// While this node sees the shop down, it calls and admits nobody; others may.
+    pub fn shop_is_down(&self, is_down: bool) {
+        if self.snapshot.load().shop_is_down != is_down {
+            self.snapshot.rcu(|seen| seen.with_shop(!is_down));
+        }
+    }
+
     /// Whether protected paths are gated now.
     pub fn gates(&self) -> bool {
         self.snapshot.load().control.gates(self.now_ms())

@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub left: Arc<Left>,
     /// How many of them were read from this server.
     left_read: u64,
+    /// Whether this node sees no shop to send anybody to.
+    pub shop_is_down: bool,
     frozen: bool,
     opening: Option<Opening>,
     is_loaded: bool,
@@ -85,6 +87,7 @@ impl Snapshot {
             figures: None,
             left: Arc::default(),
             left_read: 0,
+            shop_is_down: false,
             frozen: false,
             opening: None,
             is_loaded: false,
@@ -105,7 +108,8 @@ impl Snapshot {
             self.clone()
         } else {
             // Nothing of an earlier run counts in this one.
-            Self { seen_ms: self.seen_ms, ..Self::unseen(control.clone()) }
+            let unseen = Self::unseen(control.clone());
+            Self { seen_ms: self.seen_ms, shop_is_down: self.shop_is_down, ..unseen }
         };
         Self { control, told_ms: now_ms, told_by: by, ..seen }
     }
@@ -147,6 +151,11 @@ impl Snapshot {
         }
     }
 
+    /// The same, and whether there is a shop.
+    pub(super) fn with_shop(&self, is_there: bool) -> Self {
+        Self { shop_is_down: !is_there, ..self.clone() }
+    }
+
     /// What was known of places given up stays known if a server has lost it: nobody's `ahead`
     /// rises again.
     fn left_with(&self, state: &RoomState, draw: Option<&Draw>) -> (Arc<Left>, u64) {
@@ -180,9 +189,10 @@ impl Snapshot {
         self.seen_ms
     }
 
-    /// Whether the line stands still: by order, without a healthy core, or without Redis.
+    /// Whether the line stands still: by order, without a healthy core, without Redis, or without
+    /// a shop.
     pub fn is_paused(&self, now_ms: u64) -> bool {
-        self.control.paused || self.stock(now_ms).is_none()
+        self.control.paused || self.shop_is_down || self.stock(now_ms).is_none()
     }
 
     /// What can be had, as long as it can be believed.

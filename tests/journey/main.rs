@@ -34,3 +34,4 @@ mod room_pace;
 mod room_restore;
 mod room_steps;
 mod sabotage;
+mod shop_down;
