@@ -72,7 +72,7 @@ fn wr_72_each_problem_is_marked_in_its_line_with_what_was_probably_meant() {
 
     assert_eq!(code, 78);
     for words in [
-        "| rate = \"200 per second\"              # hot. how many",
+        "13 | rate = \"200 per second\"  ",
         "did you mean \"200/s\"?",
         "| queue_state = 200",
         "did you mean queue_status?",
