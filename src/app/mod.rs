@@ -5,6 +5,7 @@ mod gateway;
 mod keys;
 mod limits;
 mod listeners;
+mod migrate;
 mod probes;
 mod reload;
 mod secrets;
@@ -12,5 +13,6 @@ mod serve;
 mod settle;
 mod steer;
 
+pub use migrate::migrate;
 pub use secrets::{CORE_KEY_FILE, OPS_KEY_FILE, Secrets, Stores};
 pub use serve::{Role, serve};

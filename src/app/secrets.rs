@@ -119,7 +119,7 @@ fn redis_url(settings: &Settings) -> Result<SecretString, MissingSecret> {
     secret("redis.urls_env", &settings.redis.urls_env, cure)
 }
 
-fn database_url(settings: &Settings) -> Result<SecretString, MissingSecret> {
+pub(super) fn database_url(settings: &Settings) -> Result<SecretString, MissingSecret> {
     let cure = "set it to postgres://USER@HOST:PORT/DATABASE of your Postgres";
     secret("core.database_url_env", &settings.core.database_url_env, cure)
 }

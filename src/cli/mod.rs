@@ -4,8 +4,12 @@ mod check;
 mod draw;
 mod init;
 mod keys;
+mod migrate;
+mod node;
+mod sale;
 mod serve;
 mod shell;
+mod stock;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,6 +24,8 @@ use crate::config::secret::MissingSecret;
 
 /// A file was read and refused; EX_CONFIG of sysexits.
 const REFUSED: u8 = 78;
+/// The command line is wrong.
+const USAGE: u8 = 2;
 
 /// A waiting room for flash sales, put in front of the shop you already run.
 ///
@@ -62,6 +68,15 @@ enum Command {
         #[arg(value_name = "URL", default_value = "http://127.0.0.1:9090/readyz")]
         url: http::Uri,
     },
+    /// Bring the ledger's schema up to date; every core does so when it starts.
+    #[command(after_help = "Example:\n  stanchion migrate -c config/stanchion.toml")]
+    Migrate(migrate::Migrate),
+    /// Steer a sale while it runs, from any node; every node follows within a second.
+    #[command(subcommand)]
+    Sale(sale::Command),
+    /// The stock of the sales.
+    #[command(subcommand)]
+    Stock(stock::Command),
     /// The keys that tickets and admissions are signed with.
     #[command(subcommand)]
     Keys(keys::Command),
@@ -96,6 +111,9 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Healthcheck { url } => healthcheck(&url),
+        Command::Migrate(args) => migrate::run(&args),
+        Command::Sale(command) => sale::run(command),
+        Command::Stock(command) => stock::run(command),
         Command::Keys(command) => keys::run(command),
         Command::Draw(command) => draw::run(command),
         Command::Completions { shell } => shell::completions(shell),

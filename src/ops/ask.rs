@@ -1,17 +1,25 @@
-//! Asks a node's ops listener, as an orchestrator would.
+//! Asks a node, as an orchestrator or an operator would.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use http::{Request, Uri, header::HOST};
-use http_body_util::{BodyExt, Empty, Limited};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use tokio::net::TcpStream;
 
-const ANSWER_MAX: Duration = Duration::from_secs(2);
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+use super::auth::AUTHOR;
+
+/// A probe that takes longer is as good as none.
+const PROBE_MAX: Duration = Duration::from_secs(2);
+/// A command may wait for two stores.
+const COMMAND_MAX: Duration = Duration::from_secs(15);
+const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What the node said.
 #[derive(Debug)]
@@ -25,23 +33,103 @@ pub struct Answer {
 /// GET of an `http://` URL; an answer that takes more than two seconds is an error.
 pub async fn ask(url: &Uri) -> anyhow::Result<Answer> {
     ensure!(url.scheme_str() == Some("http"), "{url}: must be http://HOST:PORT/readyz");
-    let answer = tokio::time::timeout(ANSWER_MAX, exchange(url)).await;
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let request = Request::get(path).body(Full::default())?;
+    let (status, body) = within(PROBE_MAX, url, request).await?;
+    let text = String::from_utf8_lossy(&body).into_owned();
+    Ok(Answer { good: status == StatusCode::OK, text })
+}
+
+/// One of a node's private listeners, asked with a key.
+pub struct Asker {
+    /// `http://HOST:PORT`.
+    base: Uri,
+    key: SecretString,
+    /// Who asks, for the audit trail.
+    author: Option<String>,
+}
+
+/// A node's "no".
+#[derive(Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct Refused {
+    /// The HTTP status.
+    pub status: u16,
+    /// What and why.
+    pub detail: String,
+}
+
+impl Asker {
+    /// Nobody is asked yet.
+    ///
+    /// # Errors
+    /// If the address is not `http://HOST:PORT`.
+    pub fn new(base: Uri, key: SecretString, author: Option<String>) -> anyhow::Result<Self> {
+        let plain = base.scheme_str() == Some("http") && base.path() == "/";
+        ensure!(plain, "{base}: must be http://HOST:PORT");
+        Ok(Self { base, key, author })
+    }
+
+    /// The JSON that the node answers; what it refuses is a [`Refused`].
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let bytes = body.map(Value::to_string).unwrap_or_default();
+        let length = bytes.len();
+        let mut request = Request::new(Full::from(bytes));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse()?;
+        let headers = request.headers_mut();
+        let bearer = HeaderValue::from_str(&format!("Bearer {}", self.key.expose_secret()));
+        headers.insert(AUTHORIZATION, bearer.context("the key cannot be part of a header")?);
+        if let Some(author) = &self.author {
+            let named = HeaderValue::from_str(author).context("--as: must be plain text")?;
+            headers.insert(AUTHOR, named);
+        }
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
+        let (status, bytes) = within(COMMAND_MAX, &self.base, request).await?;
+        let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let detail = match answer["detail"].as_str() {
+            Some(detail) => detail.to_owned(),
+            None => format!("{}{path} answered {status}", self.base),
+        };
+        Err(Refused { status: status.as_u16(), detail }.into())
+    }
+}
+
+async fn within(
+    time_max: Duration,
+    url: &Uri,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<(StatusCode, Bytes)> {
+    let answer = tokio::time::timeout(time_max, exchange(url, request)).await;
     answer.with_context(|| format!("{url} did not answer in time"))?.context(url.to_string())
 }
 
-async fn exchange(url: &Uri) -> anyhow::Result<Answer> {
+async fn exchange(
+    url: &Uri,
+    mut request: Request<Full<Bytes>>,
+) -> anyhow::Result<(StatusCode, Bytes)> {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let stream = TcpStream::connect((host, url.port_u16().unwrap_or(80))).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let path = url.path_and_query().map_or("/", |path| path.as_str());
     let authority = url.authority().map_or("", |authority| authority.as_str());
-    let request = Request::get(path).header(HOST, authority).body(Empty::<Bytes>::new())?;
+    request.headers_mut().insert(HOST, HeaderValue::from_str(authority)?);
     let answer = async {
         let response = sender.send_request(request).await?;
-        let good = response.status() == http::StatusCode::OK;
+        let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("the answer broke off: {error}"))?;
-        Ok(Answer { good, text: String::from_utf8_lossy(&body.to_bytes()).into_owned() })
+        Ok((status, body.to_bytes()))
     };
     tokio::select! {
         answer = answer => answer,

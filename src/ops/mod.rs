@@ -8,6 +8,6 @@ pub mod health;
 mod routes;
 mod sales;
 
-pub use ask::{Answer, ask};
+pub use ask::{Answer, Asker, Refused, ask};
 pub use auth::{AUTHOR, OpsKey};
 pub use routes::{Ops, router};
