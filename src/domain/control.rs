@@ -156,7 +156,8 @@ impl Control {
         if change.close {
             next.closes_ms = self.closes_ms.min(at.now_ms);
         } else if next.closes_ms != self.closes_ms && next.closes_ms <= at.now_ms {
-            return Err(No::ClosesPassed);
+            let opens_passed = next.opens_ms != self.opens_ms && next.opens_ms <= at.now_ms;
+            return Err(if opens_passed { No::OpensPassed } else { No::ClosesPassed });
         }
         self.allows(&next, at)?;
         if next == *self {

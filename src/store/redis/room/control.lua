@@ -26,7 +26,7 @@ local old = pairs_of(redis.call('HGETALL', control_key), 1)
 local given = pairs_of(ARGV, 3)
 local version, whole_now = tonumber(old.version), math.floor(now)
 local is_over = now >= tonumber(old.closes_ms)
-local is_close = given.closes_ms == 'now'
+local is_close = given.closes_ms == 'now' and not is_over
 
 -- What depends on the record or on the instant.
 local function resolve()
@@ -35,7 +35,7 @@ local function resolve()
       given[field] = text(tonumber(old[field]) + 1)
     end
   end
-  if is_close then
+  if given.closes_ms == 'now' then
     given.closes_ms = is_over and old.closes_ms or text(whole_now)
   end
   local bypass = string.match(given.bypass_until_ms or '', '^%+(%d+)$')
@@ -48,7 +48,7 @@ local function refusal(new)
   local frozen = redis.call('HEXISTS', room_key, 'frozen') == 1
   local is_drawn = frozen or (now >= tonumber(old.opens_ms) and not is_over)
   if new.closes_ms and not is_close and tonumber(new.closes_ms) <= now then
-    return 'closes-passed'
+    return new.opens_ms and tonumber(new.opens_ms) <= now and 'opens-passed' or 'closes-passed'
   elseif new.run and is_drawn and not is_over then
     return 'running'
   elseif not new.run and is_drawn
