@@ -92,7 +92,9 @@ async fn reservations(
     let (sweep, reconcile) = (settings.core.sweep_every, settings.core.reconcile_every);
     let each = || (Arc::clone(&reservations), life.ending());
     let (this, stop) = each();
-    life.background("control records", this.watch_controls(stop));
+    let room = |sale: &Sale| (sale.id.clone(), RoomStore::new(parts.redis.clone(), &sale.id));
+    let rooms = settings.sales.iter().map(room).collect();
+    life.background("control records", this.watch_controls(rooms, stop));
     let (this, stop) = each();
     life.background("shelves", this.watch_shelves(stop));
     let (this, stop) = each();

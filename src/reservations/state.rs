@@ -21,6 +21,7 @@ use crate::domain::id::{SaleId, Sku};
 use crate::domain::sale::Control;
 use crate::store::postgres::{DatabaseError, Ledger, Loaded, Push, SkuLoad};
 use crate::store::redis::gate::{Gate, UNITS_MAX};
+use crate::store::redis::room::RoomStore;
 
 /// Orders at the ledger at once, waiting for a connection included.
 const AT_LEDGER_MAX: usize = 512;
@@ -28,6 +29,12 @@ const AT_LEDGER_MAX: usize = 512;
 const BYPASS_MAX: usize = 64;
 /// How old a control record may be.
 const CONTROLS_EVERY: Duration = Duration::from_millis(250);
+
+fn controls_grid() -> tokio::time::Interval {
+    let mut grid = tokio::time::interval(CONTROLS_EVERY);
+    grid.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    grid
+}
 
 /// Verifies an admission's signature; whether it counts is decided here.
 pub type ReadAdmission = Arc<dyn Fn(&str) -> Option<Arc<Admission>> + Send + Sync>;
@@ -57,7 +64,7 @@ pub struct Reservations {
     pub(super) at_ledger: Arc<Semaphore>,
     pub(super) bypassing: Arc<Semaphore>,
     pub(super) redeeming: Semaphore,
-    /// Control records, as Postgres last told them.
+    /// Control records, merged from what either store has told.
     controls: ArcSwap<HashMap<SaleId, Control>>,
     /// SKUs whose ledger moved without their gate; it follows as soon as Redis answers.
     strayed: Mutex<HashSet<(SaleId, Sku)>>,
@@ -154,21 +161,55 @@ impl Reservations {
 
     /// Reads the control records again.
     pub(super) async fn refresh_controls(&self) -> Result<(), DatabaseError> {
-        let read = self.ledger.database().controls().await?;
-        self.controls.store(Arc::new(read.into_iter().collect()));
+        self.learn(self.ledger.database().controls().await?);
         Ok(())
     }
 
-    /// Keeps the control records fresh until `stop`; what was last read stays while Postgres is
-    /// away.
-    pub async fn watch_controls(self: Arc<Self>, stop: CancellationToken) {
-        let mut grid = tokio::time::interval(CONTROLS_EVERY);
-        grid.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        while stop.run_until_cancelled(grid.tick()).await.is_some() {
-            if let Err(error) = self.refresh_controls().await {
-                tracing::warn!(%error, "the control records could not be read");
+    /// Merged: an older record of one store does not undo what the other has told.
+    fn learn(&self, told: impl IntoIterator<Item = (SaleId, Control)>) {
+        let told: Vec<_> = told.into_iter().collect();
+        self.controls.rcu(|known| {
+            let mut all = HashMap::clone(known);
+            for (sale, control) in &told {
+                let merged = match all.get(sale) {
+                    Some(known) => known.merged(control),
+                    None => control.clone(),
+                };
+                all.insert(sale.clone(), merged);
             }
-        }
+            all
+        });
+    }
+
+    /// Keeps the control records fresh until `stop`, from both stores: a command is in the rooms
+    /// first, and what was last read stays while a store is away.
+    pub async fn watch_controls(
+        self: Arc<Self>,
+        rooms: Vec<(SaleId, RoomStore)>,
+        stop: CancellationToken,
+    ) {
+        let durable = async {
+            let mut grid = controls_grid();
+            loop {
+                grid.tick().await;
+                if let Err(error) = self.refresh_controls().await {
+                    tracing::warn!(%error, "the control records could not be read");
+                }
+            }
+        };
+        let mirrored = async {
+            let mut grid = controls_grid();
+            loop {
+                grid.tick().await;
+                for (sale, room) in &rooms {
+                    // The keeper of the room says that Redis is away.
+                    if let Ok(Some(control)) = room.control().await {
+                        self.learn([(sale.clone(), control)]);
+                    }
+                }
+            }
+        };
+        stop.run_until_cancelled(async { tokio::join!(durable, mirrored) }).await;
     }
 
     /// Tells the gate what came back. A push that fails is made up for by the next comparison.

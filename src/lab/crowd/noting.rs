@@ -49,6 +49,13 @@ impl Shopper {
         }
     }
 
+    /// Whether an upheaval is over and the place was not looked at since.
+    pub(super) fn owes_a_look(&self) -> bool {
+        let looked = |event| self.watches.iter().any(|w| w.event == event && w.before.is_none());
+        let upheavals = self.wire.field().upheavals();
+        upheavals.iter().any(|upheaval| upheaval.over_ms.is_some() && !looked(upheaval.event))
+    }
+
     /// Writes down a place before and after.
     pub(super) fn keep(&mut self, event: Event, before: PlaceSeen, after: PlaceSeen) {
         self.seen.kept.push(KeptSeen { event, before, after });

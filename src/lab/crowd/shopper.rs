@@ -250,7 +250,8 @@ impl Shopper {
             202 => {
                 let due: Due = timed.answer.json().unwrap_or_default();
                 sleep(Duration::from_millis(due.retry_after_ms.unwrap_or(RETRY_MS).max(20))).await;
-                Next::Goes(Waypoint::Called)
+                let look = self.owes_a_look();
+                Next::Goes(if look { Waypoint::Waiting } else { Waypoint::Called })
             }
             _ if Problem::of(&timed.answer).name() == "not-called" => {
                 self.seen.refused("not-called");

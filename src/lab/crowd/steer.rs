@@ -24,8 +24,12 @@ const BEGINS: Duration = Duration::from_millis(500);
 const LASTS: Duration = Duration::from_millis(1_400);
 /// No step is taken so shortly before the flush, or after it.
 const CLEAR: Duration = Duration::from_millis(2_500);
-/// The sale, its flush or a node is waited for so long.
+/// From going on to the stop, so that there are admissions to be voided.
+const GOES_ON: Duration = Duration::from_millis(1_200);
+/// The sale or its flush is waited for so long.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A node that has not followed by then never does.
+const FOLLOWS: Duration = Duration::from_secs(5);
 const EVERY: Duration = Duration::from_millis(50);
 /// Slow enough that people still wait for the next steps.
 const SLOWER: f64 = 4.0;
@@ -102,7 +106,7 @@ impl Wheel {
         let acked_ms = SystemClock.now_ms();
         self.down = matches!(act, Act::Pause | Act::Stop);
         tracing::info!(act = act.name(), "steered");
-        let least = Instant::now() + if act == Act::Resume { EVERY } else { LASTS };
+        let least = Instant::now() + if act == Act::Resume { GOES_ON } else { LASTS };
         let nodes = self.watch(probes, act == Act::Resume, least).await;
         self.seen.steps.push(Step { act, sent_ms, acked_ms, nodes });
         Ok(())
@@ -148,7 +152,7 @@ impl Wheel {
     /// Asks all nodes over and over, at least until `least`, and until each has followed. While
     /// figures are stale a resumed sale is told to be paused still, so only its end counts.
     async fn watch(&self, probes: Vec<Probe>, lenient: bool, least: Instant) -> Vec<NodeSeen> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FOLLOWS;
         let watched = probes.into_iter().map(|probe| async move {
             let mut seen = NodeSeen { name: probe.name(), stale_ms: None, fresh_ms: None };
             while Instant::now() < until && (seen.fresh_ms.is_none() || Instant::now() < least) {

@@ -3,6 +3,7 @@
 
 mod places;
 mod scene;
+mod steering;
 
 use stanchion::lab::report::Report;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use stanchion::lab::crowd::{self, CoreAccess, Mix, Observations, Plan};
+use stanchion::lab::crowd::{self, Controls, CoreAccess, Mix, Observations, Plan};
 use stanchion::lab::report::{Report, Sources, collect, judge};
 use stanchion::lab::rig::{ConfigFile, Installation};
 use tokio_postgres::NoTls;
@@ -57,8 +57,23 @@ impl Scene {
     }
 
     pub(super) async fn crowd(&self) -> Observations {
-        let plan = Plan {
-            gateways: vec![self.gateway()],
+        crowd::run(self.plan()).await.unwrap()
+    }
+
+    /// A crowd while which the sale is steered.
+    pub(super) async fn steered_crowd(&self) -> Observations {
+        let url = self.installation.cores[0].url("ops").unwrap();
+        let ops = CoreAccess { url, key: self.installation.secrets.ops_key.clone() };
+        // So many that some still wait when the last step is taken.
+        let shoppers = 2 * SHOPPERS;
+        let plan = Plan { controls: Some(Controls { ops }), shoppers, ..self.plan() };
+        crowd::run(plan).await.unwrap()
+    }
+
+    fn plan(&self) -> Plan {
+        let gateways = self.installation.gateways.iter();
+        Plan {
+            gateways: gateways.map(|node| node.url("public").unwrap()).collect(),
             sale: self.sale.clone(),
             sku: None,
             qty: 1,
@@ -72,8 +87,7 @@ impl Scene {
             accounts_asked: false,
             flush: None,
             controls: None,
-        };
-        crowd::run(plan).await.unwrap()
+        }
     }
 
     pub(super) async fn report(&self, seen: &Observations) -> Report {
@@ -134,6 +148,17 @@ impl Scene {
         script: &str,
         every_ms: u64,
     ) -> Observations {
+        self.under(self.crowd(), keys, script, every_ms).await
+    }
+
+    /// The same for a crowd of this kind.
+    pub(super) async fn under(
+        &self,
+        crowd: impl Future<Output = Observations>,
+        keys: &[String],
+        script: &str,
+        every_ms: u64,
+    ) -> Observations {
         let mut redis = self.redis().await;
         let script = redis::Script::new(script);
         let meddle = async {
@@ -148,7 +173,7 @@ impl Scene {
             }
         };
         tokio::select! {
-            seen = self.crowd() => seen,
+            seen = crowd => seen,
             () = meddle => unreachable!("meddling does not end"),
         }
     }
