@@ -142,6 +142,10 @@ pub(super) async fn run(args: Crowd) -> Result<ExitCode> {
         let json = serde_json::to_string_pretty(&report)?;
         std::fs::write(file, json + "\n").with_context(|| format!("writing {}", file.display()))?;
     }
+    if let Some(file) = &args.behaviour.html {
+        let page = report::page(&report).context("the report's page")?;
+        std::fs::write(file, page).with_context(|| format!("writing {}", file.display()))?;
+    }
     let errors: Vec<_> = seen.shoppers.iter().flat_map(|s| &s.errors).take(5).collect();
     for error in errors {
         tracing::warn!(%error, "one of the errors");

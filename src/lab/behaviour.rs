@@ -40,6 +40,9 @@ pub(super) struct Behaviour {
     /// Write the report to this file as well.
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
+    /// Write the report to this file as a page with a chart.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
 }
 
 impl Behaviour {
@@ -74,9 +77,10 @@ impl Behaviour {
         if self.try_controls {
             args.push("--try-controls".to_owned());
         }
-        if let Some(file) = &self.json {
+        for (name, file) in [("--json", &self.json), ("--html", &self.html)] {
+            let Some(file) = file else { continue };
             let full = std::path::absolute(file)?;
-            args.extend(["--json".to_owned(), full.to_string_lossy().into_owned()]);
+            args.extend([name.to_owned(), full.to_string_lossy().into_owned()]);
         }
         Ok(args)
     }

@@ -92,6 +92,8 @@ pub struct AdmissionsPerSecond {
     pub p50: u64,
     /// The most in any window of a second.
     pub max_1s: u64,
+    /// Each second from the first admission on, for a day at most.
+    pub seconds: Vec<u64>,
 }
 
 /// By step.
@@ -155,8 +157,9 @@ pub fn judge(seen: &Observations, evidence: &Evidence) -> Report {
         ledger_attempts: attempts(seen, evidence),
         admissions_per_second: AdmissionsPerSecond {
             set: evidence.rate.as_ref().ok().map(|set| set.per_second),
-            p50: whole(rate::median_per_second(&slots)),
+            p50: rate::median_per_second(&slots),
             max_1s: whole(rate::most_in_a_second(&slots)),
+            seconds: rate::per_second(&slots),
         },
         latency_ms: Waits {
             join: percentiles(&seen.latencies.join),

@@ -4,6 +4,7 @@ mod allowed;
 mod collect;
 mod door;
 mod evidence;
+mod html;
 mod judge;
 mod line;
 mod page;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use collect::{Sources, collect};
 pub use evidence::{CoreView, Evidence, GateSku, Ledger, LedgerSku, RateSet, Seen};
+pub use html::page;
 pub use judge::{Accounts, AdmissionsPerSecond, Percentiles, Report, Steered, Waits, judge};
 pub use promise::{Promise, Verdict};
 pub use table::table;

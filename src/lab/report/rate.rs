@@ -27,9 +27,9 @@ pub(super) fn most_in_a_second(slots: &[u64]) -> usize {
     most
 }
 
-/// The median of the slots in each whole second of the run.
-pub(super) fn median_per_second(slots: &[u64]) -> usize {
-    let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return 0 };
+/// How many slots lie in each whole second from the first on, for a day at most.
+pub(super) fn per_second(slots: &[u64]) -> Vec<u64> {
+    let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return Vec::new() };
     let seconds = usize::try_from((last - first) / 1_000 + 1).unwrap_or(usize::MAX);
     let mut counts = vec![0; seconds.min(86_400)];
     for slot in slots {
@@ -38,8 +38,14 @@ pub(super) fn median_per_second(slots: &[u64]) -> usize {
             *count += 1;
         }
     }
+    counts
+}
+
+/// The median of the slots in each whole second of the run.
+pub(super) fn median_per_second(slots: &[u64]) -> u64 {
+    let mut counts = per_second(slots);
     counts.sort_unstable();
-    counts[counts.len() / 2]
+    counts.get(counts.len() / 2).copied().unwrap_or(0)
 }
 
 /// exact-rate: in a window of any length, from any slot to any later one, no more slots than the

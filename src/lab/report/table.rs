@@ -8,50 +8,60 @@ use super::judge::{Percentiles, Report};
 pub fn table(report: &Report) -> String {
     let mut out = String::new();
     // Writing into a string cannot fail.
-    let mut row = |name: &str, value: String| {
+    let mut row = |name: &str, value: &str| {
         let _infallible = writeln!(out, "  {name:<22}{value}");
     };
-    row(
-        "shoppers",
-        format!("{} ({} joined, {} admitted)", report.shoppers, report.joined, report.admitted),
-    );
-    row("orders held", report.held.to_string());
-    row("units confirmed", report.confirmed.to_string());
-    row("holds run out", report.expired.to_string());
-    row("left at sold out", report.sold_out.to_string());
-    let named: Vec<_> = report.refused_by.iter().map(|(name, n)| format!("{n} {name}")).collect();
-    let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
-    row("refused", format!("{}{named}", report.refused));
-    row("errors", report.errors.to_string());
-    row("oversold", report.oversold.map_or("not checked".into(), |units| units.to_string()));
-    row(
-        "takes in Postgres",
-        report.ledger_attempts.map_or("not checked".into(), |n| n.to_string()),
-    );
-    let accounts = report.accounts;
-    row("accounts", format!("{} ({} on two devices)", accounts.signed_in, accounts.two_devices));
-    let rate = &report.admissions_per_second;
-    let set = rate.set.map_or("?".into(), |set| set.to_string());
-    row("admissions a second", format!("{} median, {} at most, {set} set", rate.p50, rate.max_1s));
-    let wait = |w: &Percentiles| format!("{} ms median, {} ms p99", w.p50, w.p99);
-    row("join", wait(&report.latency_ms.join));
-    row("status", wait(&report.latency_ms.status));
-    row("claim", wait(&report.latency_ms.claim));
-    row("reserve", wait(&report.latency_ms.reserve));
+    for (name, value) in numbers(report) {
+        row(name, &value);
+    }
     for (name, verdict) in &report.promises {
         let mark = match verdict.holds {
             Some(true) => "kept    ",
             Some(false) => "BROKEN  ",
             None => "        ",
         };
-        row(name, format!("{mark}{}", verdict.evidence));
+        row(name, &format!("{mark}{}", verdict.evidence));
     }
-    let last = if report.is_good() {
+    out.push_str(verdict(report));
+    out.push('\n');
+    out
+}
+
+/// Whether all is well, in a sentence.
+pub(super) fn verdict(report: &Report) -> &'static str {
+    if report.is_good() {
         "All promises that were checked were kept."
     } else {
         "NOT GOOD: a promise was broken, or one that had to be checked was not."
-    };
-    out.push_str(last);
-    out.push('\n');
-    out
+    }
+}
+
+/// What was counted and measured.
+pub(super) fn numbers(report: &Report) -> Vec<(&'static str, String)> {
+    let named: Vec<_> = report.refused_by.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+    let (rate, accounts) = (&report.admissions_per_second, report.accounts);
+    let set = rate.set.map_or("?".into(), |set| set.to_string());
+    let checked = |count: Option<String>| count.unwrap_or_else(|| "not checked".into());
+    let wait = |w: &Percentiles| format!("{} ms median, {} ms p99", w.p50, w.p99);
+    vec![
+        (
+            "shoppers",
+            format!("{} ({} joined, {} admitted)", report.shoppers, report.joined, report.admitted),
+        ),
+        ("accounts", format!("{} ({} on two devices)", accounts.signed_in, accounts.two_devices)),
+        ("orders held", report.held.to_string()),
+        ("units confirmed", report.confirmed.to_string()),
+        ("holds run out", report.expired.to_string()),
+        ("left at sold out", report.sold_out.to_string()),
+        ("refused", format!("{}{named}", report.refused)),
+        ("errors", report.errors.to_string()),
+        ("oversold", checked(report.oversold.map(|units| units.to_string()))),
+        ("takes in Postgres", checked(report.ledger_attempts.map(|takes| takes.to_string()))),
+        ("admissions a second", format!("{} median, {} at most, {set} set", rate.p50, rate.max_1s)),
+        ("join", wait(&report.latency_ms.join)),
+        ("status", wait(&report.latency_ms.status)),
+        ("claim", wait(&report.latency_ms.claim)),
+        ("reserve", wait(&report.latency_ms.reserve)),
+    ]
 }

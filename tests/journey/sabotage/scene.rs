@@ -169,7 +169,11 @@ impl Scene {
                 for key in keys {
                     call.key(key);
                 }
-                let () = call.invoke_async(&mut redis).await.unwrap();
+                // One that a busy machine did not answer in time is made up for by the next.
+                match call.invoke_async::<()>(&mut redis).await {
+                    Err(error) if !error.is_timeout() => panic!("meddling: {error}"),
+                    Ok(()) | Err(_) => {}
+                }
             }
         };
         tokio::select! {

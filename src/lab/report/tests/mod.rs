@@ -172,6 +172,7 @@ fn the_report_has_the_shape_that_scripts_read() {
         "/admissions_per_second/set",
         "/admissions_per_second/p50",
         "/admissions_per_second/max_1s",
+        "/admissions_per_second/seconds/0",
         "/latency_ms/join/p50",
         "/latency_ms/status/p99",
         "/latency_ms/claim/p50",

@@ -56,6 +56,11 @@ fn a_sale_that_followed_every_step_is_good_and_says_how_soon() {
     assert!(verdict.evidence.contains("stop within 90 ms on 2 nodes"), "{}", verdict.evidence);
     assert_eq!(report.steering.len(), 6);
     assert_eq!(report.steering[3].late_ms["gateway 2"], Some(90));
+
+    let page = page(&report).unwrap();
+    for said in ["All promises that were checked", "stop-in-a-second", "gateway 2", "<rect "] {
+        assert!(page.contains(said), "{said}");
+    }
 }
 
 #[test]
