@@ -54,8 +54,8 @@ impl Metrics {
     }
 
     /// Lets a part put its own metrics in.
-    pub fn register(&self, fill: impl FnOnce(&mut Registry)) {
-        fill(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    pub fn register<T>(&self, fill: impl FnOnce(&mut Registry) -> T) -> T {
+        fill(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether the settings file was good when last read.

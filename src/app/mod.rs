@@ -6,6 +6,7 @@ mod keys;
 mod limits;
 mod listeners;
 mod migrate;
+mod nodes;
 mod probes;
 mod reload;
 mod secrets;

@@ -11,14 +11,15 @@ use tokio::sync::watch;
 
 use super::listeners::Doors;
 use super::secrets::Secrets;
-use super::{core, gateway, keys, limits, probes, reload, settle, steer};
-use crate::clock::{RoomClock, SystemClock};
+use super::{core, gateway, keys, limits, nodes, probes, reload, settle, steer};
+use crate::clock::{Clock, RoomClock, SystemClock};
 use crate::config::Settings;
 use crate::config::load::Loaded;
 use crate::config::reload::ReloadState;
 use crate::lifecycle::{Lifecycle, Signals};
 use crate::ops::health::Health;
-use crate::ops::{self, Ops, OpsKey};
+use crate::ops::pulse::Pulse;
+use crate::ops::{self, Dash, DashParts, Ops, OpsKey, Roster};
 use crate::room::keys::Keys;
 use crate::store::redis::{self, RedisStore};
 use crate::telemetry::Metrics;
@@ -38,7 +39,7 @@ pub enum Role {
 }
 
 impl Role {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::All => "all",
             Self::Gateway => "gateway",
@@ -102,8 +103,11 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     steer::ask_cores(&parts, &desk, &rooms);
 
     let ops_key = OpsKey::new(parts.secrets.ops_key.as_ref(), &parts.settings.ops.key_env);
+    let roster = nodes::start(&parts, role, &node, &rooms);
     let ops = Arc::new(Ops { key: ops_key, node, desk, rooms: rooms.clone() });
-    let router = ops::router(Arc::new(health), Arc::clone(&parts.metrics), ops);
+    let health = Arc::new(health);
+    let dash = dash(&parts, Arc::clone(&ops), roster, Arc::clone(&health));
+    let router = ops::router(health, Arc::clone(&parts.metrics), ops, dash);
     parts.serve_router("ops listener", doors.ops, router);
     if role.has_gateway() {
         settle::settle(&rooms).await;
@@ -111,6 +115,22 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
     tracing::info!(role = role.name(), "ready");
     life.run(signals, DRAIN).await
+}
+
+/// The operators' page, and the pulse that it shows.
+fn dash(parts: &Parts, ops: Arc<Ops>, roster: Arc<Roster>, health: Arc<Health>) -> Arc<Dash> {
+    let pulse = parts.metrics.register(|registry| Pulse::new(&ops.rooms, registry));
+    let pulse = Arc::new(pulse);
+    parts.life.background("pulse", Arc::clone(&pulse).run(parts.life.ending()));
+    Dash::new(DashParts {
+        ops,
+        pulse,
+        roster,
+        reload: Arc::clone(&parts.reload),
+        health,
+        now_ms: || SystemClock.now_ms(),
+        draining: parts.life.draining(),
+    })
 }
 
 fn parts(

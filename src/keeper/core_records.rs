@@ -7,6 +7,7 @@ use hyper::{Method, Request, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::domain::id::SaleId;
 use crate::domain::refusal::{Problem, Refusal};
@@ -81,6 +82,23 @@ impl CoreRecords {
             None => "/v1/audit-trail".to_owned(),
         };
         self.call(Key::Core, Method::GET, &target, None).await
+    }
+
+    /// Staff passes; `query` is passed on as it is.
+    pub async fn passes(&self, query: Option<&str>) -> Result<Value, Refusal> {
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        self.call(Key::Ops, Method::GET, &format!("/v1/passes{query}"), None).await
+    }
+
+    /// Has a staff pass made.
+    pub async fn make_pass(&self, asked: &Value) -> Result<Value, Refusal> {
+        self.call(Key::Ops, Method::POST, "/v1/passes", Some(asked)).await
+    }
+
+    /// Has a staff pass revoked.
+    pub async fn revoke_pass(&self, id: Uuid, author: &str) -> Result<Value, Refusal> {
+        let body = serde_json::json!({ "author": author });
+        self.call(Key::Ops, Method::DELETE, &format!("/v1/passes/{id}"), Some(&body)).await
     }
 
     async fn call<T: DeserializeOwned>(

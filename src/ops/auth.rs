@@ -33,6 +33,11 @@ impl OpsKey {
         Self { hash, variable: variable.to_owned() }
     }
 
+    /// Whether this node has one.
+    pub fn is_set(&self) -> bool {
+        self.hash.is_some()
+    }
+
     /// Whether these headers carry it.
     ///
     /// # Errors

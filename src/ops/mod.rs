@@ -5,9 +5,15 @@ mod ask;
 mod asked;
 mod auth;
 pub mod health;
+mod page;
+mod passes;
+pub mod pulse;
+mod roster;
 mod routes;
 mod sales;
 
 pub use ask::{Answer, Asker, Refused, ask};
 pub use auth::{AUTHOR, OpsKey};
+pub use page::{Dash, DashParts};
+pub use roster::Roster;
 pub use routes::{Ops, router};

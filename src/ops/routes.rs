@@ -6,12 +6,13 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use super::auth::OpsKey;
 use super::health::Health;
-use super::sales;
+use super::page::{self, Dash};
+use super::{passes, sales};
 use crate::keeper::ControlDesk;
 use crate::room::Room;
 use crate::telemetry::Metrics;
@@ -35,12 +36,18 @@ pub struct Ops {
 }
 
 /// What the ops listener answers.
-pub fn router(health: Arc<Health>, metrics: Arc<Metrics>, ops: Arc<Ops>) -> Router {
+pub fn router(
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    ops: Arc<Ops>,
+    dash: Arc<Dash>,
+) -> Router {
     Router::new()
         .route("/livez", get(|| async { ([NO_STORE], "ok\n") }))
         .route("/readyz", get(readyz).with_state(health))
         .route("/metrics", get(exposition).with_state(metrics))
         .merge(api(ops))
+        .merge(page::router(dash))
 }
 
 fn api(ops: Arc<Ops>) -> Router {
@@ -52,6 +59,8 @@ fn api(ops: Arc<Ops>) -> Router {
         .route("/v1/sales/{sale}/times", put(sales::times))
         .route("/v1/sales/{sale}/{action}", post(sales::act))
         .route("/v1/audit-trail", get(sales::audit_trail))
+        .route("/v1/passes", get(passes::all).post(passes::make))
+        .route("/v1/passes/{id}", delete(passes::revoke))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(ops)
 }

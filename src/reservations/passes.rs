@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::refuse::{overloaded, unavailable};
@@ -9,7 +10,8 @@ use super::state::Reservations;
 use crate::domain::id::SaleId;
 use crate::domain::pass::{BadPass, LASTS_MS_MAX, USES_MAX, Use};
 use crate::domain::refusal::{Problem, Refusal};
-use crate::store::postgres::PassRecord;
+use crate::domain::status::rfc3339;
+use crate::store::postgres::{PassRecord, TrailEntry};
 
 /// Redemptions at the ledger at once.
 pub(super) const REDEEMING_MAX: usize = 2;
@@ -23,6 +25,7 @@ impl Reservations {
         sale: SaleId,
         uses: u32,
         expires_at_ms: u64,
+        author: &str,
     ) -> Result<PassRecord, Refusal> {
         let now_ms = self.clock.now_ms();
         if !self.knows(&sale) {
@@ -47,6 +50,8 @@ impl Reservations {
             revoked_at_ms: None,
         };
         self.ledger.database().keep_pass(&pass).await.map_err(|e| unavailable(&e))?;
+        let what = json!({ "uses": uses, "expires_at": rfc3339(expires_at_ms) });
+        self.note_pass(&pass, "new", "pass-new", author, &what).await?;
         tracing::info!(pass = %pass.id, sale = %pass.sale, uses, expires_at_ms, "pass.made");
         Ok(pass)
     }
@@ -57,7 +62,7 @@ impl Reservations {
     }
 
     /// Revokes a pass: no further use of it counts.
-    pub async fn revoke_pass(&self, id: Uuid) -> Result<PassRecord, Refusal> {
+    pub async fn revoke_pass(&self, id: Uuid, author: &str) -> Result<PassRecord, Refusal> {
         let now_ms = self.clock.now_ms();
         let revoked = self.ledger.database().revoke_pass(id, now_ms).await;
         let pass = revoked.map_err(|e| unavailable(&e))?;
@@ -65,7 +70,32 @@ impl Reservations {
             Refusal::bad_request("id", "there is no such pass; see the list of passes").status(404)
         })?;
         tracing::info!(pass = %pass.id, sale = %pass.sale, used = pass.used, "pass.revoked");
+        self.note_pass(&pass, "revoked", "pass-revoke", author, &json!({ "used": pass.used }))
+            .await?;
         Ok(pass)
+    }
+
+    /// Into the audit trail, once for each thing that happens to a pass once.
+    async fn note_pass(
+        &self,
+        pass: &PassRecord,
+        happened: &str,
+        action: &str,
+        author: &str,
+        what: &Value,
+    ) -> Result<(), Refusal> {
+        let mut changes = Map::from_iter([("pass".to_owned(), json!(pass.id))]);
+        changes.extend(what.as_object().cloned().unwrap_or_default());
+        let entry = TrailEntry {
+            entry: format!("pass {} {happened}", pass.id),
+            at_ms: self.clock.now_ms(),
+            author: author.to_owned(),
+            action: action.to_owned(),
+            sale: Some(pass.sale.clone()),
+            version: None,
+            changes,
+        };
+        self.ledger.database().note(&[entry]).await.map_err(|e| unavailable(&e))
     }
 
     /// Counts one use of a pass, once for each key. Few are counted at once: they stand in line

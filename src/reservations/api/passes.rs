@@ -15,12 +15,45 @@ use super::body::{Body, parse, query};
 use crate::domain::id::{OrderKey, SaleId};
 use crate::domain::refusal::Refusal;
 
+/// The longest name of an author.
+const AUTHOR_BYTES_MAX: usize = 100;
+
 /// A pass to make.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
     sale: SaleId,
     uses: u32,
     expires_at_ms: u64,
+    #[serde(default)]
+    author: Author,
+}
+
+/// Who the audit trail names.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Author(String);
+
+impl Default for Author {
+    fn default() -> Self {
+        Self("ops".to_owned())
+    }
+}
+
+impl TryFrom<String> for Author {
+    type Error = &'static str;
+
+    fn try_from(raw: String) -> Result<Self, Self::Error> {
+        let is_fine = (1..=AUTHOR_BYTES_MAX).contains(&raw.len())
+            && raw.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        if is_fine { Ok(Self(raw)) } else { Err("must be 1 to 100 printable ASCII characters") }
+    }
+}
+
+/// Who revokes.
+#[derive(Debug, Deserialize)]
+pub(super) struct Revocation {
+    #[serde(default)]
+    author: Author,
 }
 
 /// A use to count.
@@ -46,9 +79,9 @@ pub(super) async fn all(
 pub(super) async fn make(
     State(api): State<Arc<Api>>,
     _operator: Operator,
-    Body(Wanted { sale, uses, expires_at_ms }): Body<Wanted>,
+    Body(Wanted { sale, uses, expires_at_ms, author }): Body<Wanted>,
 ) -> Answer {
-    let pass = api.reservations.new_pass(sale, uses, expires_at_ms).await?;
+    let pass = api.reservations.new_pass(sale, uses, expires_at_ms, &author.0).await?;
     Ok(json(StatusCode::CREATED, &pass))
 }
 
@@ -57,8 +90,9 @@ pub(super) async fn revoke(
     State(api): State<Arc<Api>>,
     _operator: Operator,
     Path(id): Path<String>,
+    Body(Revocation { author }): Body<Revocation>,
 ) -> Answer {
-    Ok(ok(&api.reservations.revoke_pass(by_id(&id)?).await?))
+    Ok(ok(&api.reservations.revoke_pass(by_id(&id)?, &author.0).await?))
 }
 
 /// `POST /v1/passes/{id}/redeem`

@@ -84,6 +84,16 @@ impl SaleKeys {
         self.named("figures")
     }
 
+    /// Hash: node → when it was last heard of, and its word about itself.
+    pub fn nodes(&self) -> String {
+        self.named("nodes")
+    }
+
+    /// String: the installation that was here first, by its place key.
+    pub fn identity(&self) -> String {
+        self.named("identity")
+    }
+
     /// Hash: the gate of a SKU.
     pub fn stock(&self, sku: &Sku) -> String {
         self.named(&format!("stock:{sku}"))

@@ -43,6 +43,10 @@ BEGIN
     IF outcome = 'used' THEN
         UPDATE pass SET used = used + 1 WHERE id = p_id RETURNING used INTO v_number;
         INSERT INTO pass_use (pass, number, key, at_ms) VALUES (p_id, v_number, p_key, p_now_ms);
+        PERFORM pg_advisory_xact_lock(6004496007583781970);             -- of the audit trail's writers
+        INSERT INTO audit_trail (entry, at_ms, author, action, sale, version, changes)
+        VALUES (format('pass %s use %s', p_id, v_number), p_now_ms, 'pass', 'pass-use', p_sale, NULL,
+                jsonb_build_object('pass', p_id, 'use', v_number, 'of', v_pass.uses));
     END IF;
     number := v_number;
     uses := v_pass.uses;

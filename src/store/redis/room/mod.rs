@@ -9,6 +9,7 @@ mod figures;
 mod join;
 mod leave;
 mod load;
+mod nodes;
 mod occupy;
 mod opening;
 mod prolong;
