@@ -64,6 +64,8 @@ async fn keep(
         sale: sale.id.clone(),
         file: sale.control(CONFIG),
         room: RoomStore::new(parts.redis.clone(), &sale.id),
+        wake: RoomStore::new(parts.redis.patient()?, &sale.id),
+        number: rand::random(),
         ledger: ledger.clone(),
         seal_key: *parts.keys.seal_key(),
         clock: clock.clone(),

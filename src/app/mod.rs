@@ -1,6 +1,7 @@
 //! Composes a role from settings: which listeners and which background tasks a process has.
 
 mod core;
+mod eviction;
 mod gateway;
 mod keys;
 mod limits;

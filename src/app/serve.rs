@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::listeners::Doors;
 use super::secrets::Secrets;
-use super::{core, gateway, keys, limits, nodes, probes, reload, settle, steer};
+use super::{core, eviction, gateway, keys, limits, nodes, probes, reload, settle, steer};
 use crate::clock::{Clock, RoomClock, SystemClock};
 use crate::config::Settings;
 use crate::config::load::Loaded;
@@ -21,7 +21,7 @@ use crate::ops::health::Health;
 use crate::ops::pulse::Pulse;
 use crate::ops::{self, Dash, DashParts, Ops, OpsKey, Roster};
 use crate::room::keys::Keys;
-use crate::store::redis::{self, RedisStore};
+use crate::store::redis::{RedisStore, connect_as};
 use crate::telemetry::Metrics;
 
 /// How long requests may run on after SIGTERM.
@@ -83,6 +83,7 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     let parts = parts(settings, reload, role, secrets, life.clone())?;
     let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
     doors.announce()?;
+    eviction::refuse(&parts).await?;
     let desk = steer::desk(&parts, &steer::core_urls(&doors, &parts.settings))?;
     let node = steer::node_name(&doors);
     reload::start(&parts, &loaded, Arc::clone(&desk), &node)?;
@@ -140,12 +141,14 @@ fn parts(
     secrets: Secrets,
     life: Lifecycle,
 ) -> anyhow::Result<Parts> {
+    let redis = &settings.redis;
     Ok(Parts {
         life,
         metrics: Arc::new(Metrics::new(role.name())),
         keys: Arc::new(keys::load(&settings.keys.dir, role)?),
         clock: RoomClock::new(Arc::new(SystemClock)),
-        redis: redis::connect(secrets.redis_url.expose_secret()).context("redis.urls_env")?,
+        redis: connect_as(redis.mode, secrets.redis_url.expose_secret(), &redis.master)
+            .context("redis.urls_env")?,
         secrets,
         running: watch::Sender::new(Arc::new(settings.clone())),
         settings: Arc::new(settings),

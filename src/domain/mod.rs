@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod control;
 pub mod draw;
+pub mod holes;
 pub mod id;
 pub mod left;
 pub mod limits;

@@ -1,5 +1,6 @@
 //! Ceilings: Redis hands out no number at or above what Postgres knows of, so that nothing is
-//! given twice after Redis was lost.
+//! given twice after Redis was lost. What was handed out is noted each second as well: what lies
+//! between is a hole after a loss.
 
 use super::{Keeper, KeeperError};
 use crate::domain::rate::Rate;
@@ -12,7 +13,11 @@ const CURSOR_LEAD_MIN: u64 = 10;
 /// How long the lead lasts at the speed last seen, in milliseconds.
 const LEAD_MS: u64 = 4_000;
 
+/// What was handed out is written down this often while it moves, in milliseconds.
+const GIVEN_EVERY_MS: u64 = 1_000;
+
 const NAMES: [&str; 3] = ["entries", "late", "cursor"];
+const GIVEN_NAMES: [&str; 2] = ["entries_given", "late_given"];
 
 /// The lead of the cursor at its usual speed: the set rate.
 fn cursor_lead_min(rate: Rate) -> u64 {
@@ -50,16 +55,36 @@ impl Lead {
 /// The leads of one sale's counters.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
+    run: u64,
+    loaded_ms: u64,
     at_ms: Option<u64>,
+    /// What was handed out, as written down last, and when.
+    given: (u64, Ceilings),
     entries: Lead,
     late: Lead,
     cursor: Lead,
 }
 
 impl Leads {
+    /// The counters as last seen.
+    fn seen(&self) -> Ceilings {
+        let (entries, late, cursor) = (self.entries.seen, self.late.seen, self.cursor.seen);
+        Ceilings { entries, late, cursor }
+    }
+
     /// The ceilings that are due; equal to those in force where none is.
     fn due(&mut self, now_ms: u64, state: &RoomState) -> Ceilings {
         let (at, limit) = (state.counters, state.ceilings);
+        if self.run != state.control.run {
+            *self = Self { run: state.control.run, ..Self::default() };
+        }
+        if self.loaded_ms != state.loaded_ms {
+            // Counters that jumped to their ceilings have not moved.
+            self.loaded_ms = state.loaded_ms;
+            self.entries.seen = at.entries;
+            self.late.seen = at.late;
+            self.cursor.seen = at.cursor;
+        }
         // The first look knows no speed.
         let took_ms = self.at_ms.map_or(u64::MAX, |then| now_ms.saturating_sub(then));
         self.at_ms = Some(now_ms);
@@ -87,11 +112,37 @@ impl Keeper {
         state: &RoomState,
     ) -> Result<(), KeeperError> {
         let due = leads.due(now_ms, state);
+        let run = state.control.run;
         if due != state.ceilings {
-            self.keep_ceilings(state.control.run, due).await?;
+            self.keep_ceilings(run, due).await?;
             self.room.raise_ceilings(due).await?;
         }
+        let (at_ms, given) = leads.given;
+        let moved = (given.entries, given.late) != (state.counters.entries, state.counters.late);
+        if moved && now_ms.saturating_sub(at_ms) >= GIVEN_EVERY_MS {
+            self.keep_given(run, state.counters).await?;
+            leads.given = (now_ms, state.counters);
+        }
         Ok(())
+    }
+
+    /// Writes down what was handed out; a look behind it is no harm.
+    pub(super) async fn keep_given(&self, run: u64, to: Ceilings) -> Result<(), KeeperError> {
+        let named: Vec<_> = GIVEN_NAMES.into_iter().zip([to.entries, to.late]).collect();
+        Ok(self.ledger.database().keep_ceilings(&self.sale, run, &named).await?)
+    }
+
+    /// The most that is known to have been handed out: by this core's looks, ten a second, and by
+    /// what was written down.
+    pub(super) async fn last_given(
+        &self,
+        run: u64,
+        leads: &Leads,
+    ) -> Result<Ceilings, KeeperError> {
+        let kept = self.ledger.database().ceilings(&self.sale, run).await?;
+        let [entries, late] = GIVEN_NAMES.map(|name| value(&kept, name));
+        let written = Ceilings { entries, late, cursor: 0 };
+        Ok(if leads.run == run { written.max(leads.seen()) } else { written })
     }
 
     pub(super) async fn keep_ceilings(&self, run: u64, to: Ceilings) -> Result<(), KeeperError> {
@@ -103,11 +154,13 @@ impl Keeper {
     /// What Postgres knows of; zero for a run that was never loaded.
     pub(super) async fn kept_ceilings(&self, run: u64) -> Result<Ceilings, KeeperError> {
         let kept = self.ledger.database().ceilings(&self.sale, run).await?;
-        let value =
-            |name| kept.iter().find(|(kept, _)| kept == name).map_or(0, |(_, value)| *value);
-        let [entries, late, cursor] = NAMES.map(value);
+        let [entries, late, cursor] = NAMES.map(|name| value(&kept, name));
         Ok(Ceilings { entries, late, cursor })
     }
+}
+
+fn value(kept: &[(String, u64)], name: &str) -> u64 {
+    kept.iter().find(|(kept, _)| kept == name).map_or(0, |(_, value)| *value)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ impl Keeper {
         }
     }
 
-    async fn tell(&self) -> Result<(), KeeperError> {
+    pub(super) async fn tell(&self) -> Result<(), KeeperError> {
         let since = self.clock.local_ms();
         let read = tokio::time::timeout(READ_MAX, self.ledger.figures(&self.sale));
         let figures = read.await.map_err(|_| KeeperError::Late)??;

@@ -8,6 +8,7 @@ mod control;
 mod core_records;
 mod desk;
 mod figures;
+mod journal;
 mod opening;
 mod restore;
 mod seal;
@@ -22,13 +23,15 @@ use crate::domain::id::SaleId;
 use crate::domain::sale::Control;
 use crate::store::postgres::{DatabaseError, Ledger};
 use crate::store::redis::RedisFailure;
-use crate::store::redis::room::RoomStore;
+use crate::store::redis::room::{RoomState, RoomStore};
 use ceilings::Leads;
 pub use core_records::CoreRecords;
 pub use desk::{Applied, ControlDesk};
 
 /// How often the room is looked after.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
+/// How long one wait for whoever reaches a ceiling lasts.
+const WAKE_MAX: Duration = Duration::from_secs(2);
 /// The control records of both stores are compared every so many looks.
 const LOOKS_PER_CONTROL: u32 = 2;
 
@@ -63,6 +66,10 @@ pub struct Keeper {
     pub file: Control,
     /// The sale's room in Redis.
     pub room: RoomStore,
+    /// The same on a connection of its own, which waits for whoever reaches a ceiling.
+    pub wake: RoomStore,
+    /// Any number that no other core has.
+    pub number: u64,
     /// The ledger.
     pub ledger: Ledger,
     /// Seals the seed.
@@ -82,7 +89,8 @@ impl Keeper {
 
     /// Keeps room and figures until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
-        let work = async { tokio::join!(self.watch(), self.tell_figures()) };
+        let work =
+            async { tokio::join!(self.watch(), self.tell_figures(), self.keep_journal()) };
         cancel.run_until_cancelled(work).await;
     }
 
@@ -90,25 +98,47 @@ impl Keeper {
         let mut looks = ticks(WATCH_EVERY);
         let mut leads = Leads::default();
         let mut failing = Failing::new(&self.sale, "keeper.watch");
+        let mut woken = std::pin::pin!(self.woken());
         for look in 0_u32.. {
-            looks.tick().await;
+            tokio::select! {
+                _ = looks.tick() => {}
+                () = &mut woken => woken.set(self.woken()),
+            }
             failing.note(self.look_after(&mut leads, look).await);
         }
     }
 
+    /// Ends when somebody has reached a ceiling. Redis out of reach is the looks' concern.
+    async fn woken(&self) {
+        loop {
+            match self.wake.woken(WAKE_MAX).await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(_) => tokio::time::sleep(WATCH_EVERY).await,
+            }
+        }
+    }
+
     async fn look_after(&self, leads: &mut Leads, look: u32) -> Result<(), KeeperError> {
-        let asked_ms = self.clock.local_ms();
-        let (now_ms, state) = self.room.look().await?;
-        self.clock.heard(now_ms, asked_ms);
-        let Some(state) = state else {
-            return self.restore().await;
-        };
+        let mut seen = self.look().await?;
+        if seen.1.is_none() && self.restore(leads).await? {
+            // Nothing is handed out before the ceilings are raised: at once.
+            seen = self.look().await?;
+        }
+        let (now_ms, Some(state)) = seen else { return Ok(()) };
         self.raise_ceilings(leads, now_ms, &state).await?;
         self.open_when_due(now_ms, &state).await?;
         if look.is_multiple_of(LOOKS_PER_CONTROL) {
             self.carry_control(&state.control).await?;
         }
         Ok(())
+    }
+
+    async fn look(&self) -> Result<(u64, Option<RoomState>), KeeperError> {
+        let asked_ms = self.clock.local_ms();
+        let (now_ms, state) = self.room.look().await?;
+        self.clock.heard(now_ms, asked_ms);
+        Ok((now_ms, state))
     }
 }
 

@@ -100,8 +100,7 @@ impl Reservations {
         }
     }
 
-    /// Loads units first seen, reads what the API answers from, and refuses a Redis that forgets.
-    /// A Redis that is down is no reason not to start.
+    /// Loads units first seen, and reads what the API answers from.
     pub async fn prepare(&self) -> anyhow::Result<()> {
         for load in &self.loads_wanted {
             anyhow::ensure!(
@@ -118,10 +117,6 @@ impl Reservations {
                     load.sale
                 ),
             }
-        }
-        match self.gate.refuse_eviction().await {
-            Ok(verdict) => verdict.map_err(|reason| anyhow::anyhow!(reason))?,
-            Err(error) => tracing::warn!(%error, "starting without the gate"),
         }
         self.refresh_controls().await?;
         self.refresh_shelves().await?;

@@ -48,14 +48,21 @@ impl Room {
         if !seen.is_paused(now_ms) {
             #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
             let lead_ms = seen.meter.lead_ms(now_ms as f64);
-            to = pacer.step(Observation {
+            // Only people count: nobody is called for a number that nobody has.
+            let people = |position| seen.gaps.people_below(position);
+            let line = people(seen.line);
+            let wanted = pacer.step(Observation {
                 now_ms,
-                cursor: seen.cursor,
-                line: seen.line,
+                cursor: people(seen.cursor),
+                line,
                 claimed: seen.claimed,
                 lead_ms,
                 rate: seen.control.rate,
             });
+            to = match wanted {
+                wanted if wanted >= line => seen.line,
+                wanted => seen.gaps.position_above(wanted, seen.line).max(seen.cursor),
+            };
         }
         // Asked even when nobody is called: the step keeps sale time.
         let advance = self.store.advance(seen.cursor, to).await?;
@@ -70,6 +77,14 @@ impl Room {
         let known = self.snapshot.load().left_read();
         let (now_ms, state) = self.store.look_beyond(known).await?;
         self.clock.heard(now_ms, asked_ms);
+        if self.snapshot().is_slow_to_follow(state.as_ref()) {
+            let (known, state) = (self.snapshot(), state.clone());
+            let follow = tokio::task::spawn_blocking(move || known.next(now_ms, state));
+            // It fails only when the process is about to end.
+            if let Ok(prepared) = follow.await {
+                self.snapshot.rcu(|seen| seen.drawn_as(&prepared));
+            }
+        }
         let told = match &state {
             Some(state) => Some(state.control.clone()),
             // A stop holds in a room that waits for a core as well.

@@ -63,7 +63,9 @@ impl Room {
 fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Place {
     let mut place = match ticket {
         Some(ticket) => {
-            let place = Place::of(ticket.cohort, seen.draw.as_deref(), seen.cursor);
+            let mut place = Place::of(ticket.cohort, seen.draw.as_deref(), seen.cursor);
+            let people = |position| seen.gaps.people_between(seen.cursor, position);
+            place.ahead = place.position.map(people);
             place.among(&seen.left, ticket.cohort, seen.cursor)
         }
         None => Place::none(),
@@ -79,10 +81,11 @@ fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn eta(seen: &Snapshot, ahead: u64) -> Eta {
-    let share = if seen.cursor < CALLS_TO_JUDGE {
+    let called = seen.gaps.people_below(seen.cursor);
+    let share = if called < CALLS_TO_JUDGE {
         SHARE_ASSUMED
     } else {
-        seen.claimed as f64 / seen.cursor as f64
+        seen.claimed as f64 / called as f64
     };
     queue::eta(ahead, seen.control.rate, share)
 }

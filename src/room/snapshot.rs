@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::domain::draw::{ALGORITHM, Draw, Proof};
+use crate::domain::holes::{Gaps, Holes};
 use crate::domain::id::SaleId;
 use crate::domain::left::Left;
 use crate::domain::meter::Meter;
@@ -21,6 +22,8 @@ pub struct Snapshot {
     pub control: Control,
     /// The permutation, once the sale has opened.
     pub draw: Option<Arc<Draw>>,
+    /// The positions that nobody has, once the sale has opened.
+    pub gaps: Arc<Gaps>,
     /// The published hash of the seed, in hex; "" until it is known.
     pub commitment: String,
     /// Positions below it have been called.
@@ -43,6 +46,7 @@ pub struct Snapshot {
     pub shop_is_down: bool,
     frozen: bool,
     opening: Option<Opening>,
+    holes: Holes,
     is_loaded: bool,
     seen_ms: u64,
     /// When a store last told the control record; 0 = never.
@@ -79,6 +83,7 @@ impl Snapshot {
             meter: Meter::new(control.rate, control.burst),
             control,
             draw: None,
+            gaps: Arc::default(),
             commitment: String::new(),
             cursor: 0,
             line: 0,
@@ -90,6 +95,7 @@ impl Snapshot {
             shop_is_down: false,
             frozen: false,
             opening: None,
+            holes: Holes::default(),
             is_loaded: false,
             seen_ms: 0,
             told_ms: 0,
@@ -120,8 +126,27 @@ impl Snapshot {
         if is_fresh { self.told_by } else { Reach::Nobody }
     }
 
-    /// The next one. The permutation is prepared once per key; an unloaded room leaves what is
-    /// known as it is.
+    /// Whether [`Snapshot::next`] has to work out the gaps, which takes microseconds for each.
+    pub(super) fn is_slow_to_follow(&self, state: Option<&RoomState>) -> bool {
+        state.is_some_and(|state| {
+            let is_known = self.opening == state.opening && self.holes == state.holes;
+            state.opening.is_some() && state.holes != Holes::default() && !is_known
+        })
+    }
+
+    /// With another's permutation and gaps.
+    pub(super) fn drawn_as(&self, other: &Self) -> Self {
+        Self {
+            draw: other.draw.clone(),
+            gaps: other.gaps.clone(),
+            opening: other.opening,
+            holes: other.holes.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// The next one. Permutation and gaps are prepared once per key; an unloaded room leaves what
+    /// is known as it is.
     pub(super) fn next(&self, now_ms: u64, state: Option<RoomState>) -> Self {
         let Some(state) = state else {
             return Self { is_loaded: false, seen_ms: now_ms, ..self.clone() };
@@ -131,9 +156,17 @@ impl Snapshot {
             _ => Arc::new(Draw::new(opening.n, opening.key)),
         });
         let (left, left_read) = self.left_with(&state, draw.as_deref());
+        let gaps = match &draw {
+            Some(_) if self.opening == state.opening && self.holes == state.holes => {
+                self.gaps.clone()
+            }
+            Some(draw) => Arc::new(Gaps::new(&state.holes, draw)),
+            None => Arc::default(),
+        };
         let drawn = state.opening.map_or(state.counters.entries, |opening| opening.n);
         Self {
             draw,
+            gaps,
             commitment: state.commitment,
             cursor: state.counters.cursor,
             line: drawn.saturating_add(state.counters.late),
@@ -145,6 +178,7 @@ impl Snapshot {
             left_read,
             frozen: state.frozen,
             opening: state.opening,
+            holes: state.holes,
             is_loaded: true,
             seen_ms: now_ms,
             ..self.told(now_ms, Reach::Redis, &state.control)

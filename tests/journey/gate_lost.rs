@@ -37,18 +37,6 @@ async fn rs_52_a_lost_counter_is_loaded_and_never_read_as_sold_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rs_52_a_redis_that_evicts_is_refused_at_the_start() {
-    let redis = PrivateRedis::start().unwrap();
-    let house = Core::on(Ground::new("evicts"), &redis.url(), &Plan::of("evicts", 5)).await;
-    let policy = cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").clone();
-    house.redis.command::<()>(&policy).await.unwrap();
-
-    let refused = house.orders.prepare().await.unwrap_err();
-
-    assert!(refused.to_string().contains("noeviction"), "{refused}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn rs_56_sweeps_and_reconciles_under_load_never_lift_the_gate_above_the_ledger() {
     const CLIENTS: i64 = 16;
     let house = Arc::new(Core::start(&Plan::of("tight", 60)).await);

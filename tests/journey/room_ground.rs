@@ -110,6 +110,8 @@ impl RoomGround {
             sale: self.sale.clone(),
             file: self.file.clone(),
             room: self.store(),
+            wake: RoomStore::new(self.redis.patient().unwrap(), &self.sale),
+            number: rand::random(),
             ledger: self.ledger.clone(),
             seal_key: *self.keys.seal_key(),
             clock: RoomClock::new(Arc::new(SystemClock)),

@@ -169,19 +169,6 @@ impl Gate {
         }
         self.redis.run(&call).await
     }
-
-    /// An error if this Redis may forget counters when its memory is full.
-    pub async fn refuse_eviction(&self) -> Result<Result<(), String>, RedisFailure> {
-        let memory: String = self.redis.command(redis::cmd("INFO").arg("memory")).await?;
-        let policy = memory.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
-        Ok(match policy {
-            None | Some("noeviction") => Ok(()),
-            Some(other) => Err(format!(
-                "Redis runs with maxmemory-policy {other}: it would forget counters when full; \
-                 set noeviction"
-            )),
-        })
-    }
 }
 
 impl Pass {

@@ -44,6 +44,21 @@ impl SaleKeys {
         self.named("accounts")
     }
 
+    /// Stream: numbers of accounts that a core has yet to write down.
+    pub fn journal(&self) -> String {
+        self.named("journal")
+    }
+
+    /// List: whoever reached a ceiling wakes a core that waits on it.
+    pub fn wake(&self) -> String {
+        self.named("wake")
+    }
+
+    /// Hash: what one core gathers while it restores.
+    pub fn restoring(&self, whose: u64) -> String {
+        self.named(&format!("restoring:{whose:016x}"))
+    }
+
     /// Hash: address → anonymous places.
     pub fn addresses(&self) -> String {
         self.named("addresses")

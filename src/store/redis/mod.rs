@@ -1,9 +1,12 @@
 //! Redis: the gate and the room, atomic steps in Lua.
 
+mod cluster;
 mod connection;
+mod eviction;
 pub mod gate;
 pub mod gate_compare;
 pub mod keys;
 pub mod room;
+mod sentinel;
 
-pub use connection::{RedisFailure, RedisStore, connect};
+pub use connection::{RedisFailure, RedisStore, connect, connect_as};

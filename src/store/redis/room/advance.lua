@@ -1,9 +1,9 @@
 -- Calls the line on to a position, once a tick; and keeps sale time, which stands still while
 -- nobody can be admitted.
--- KEYS control room calls active
+-- KEYS control room calls active wake
 -- ARGV from to
 -- Answers {outcome, cursor}
-local control_key, room_key, calls, active = unpack(KEYS)
+local control_key, room_key, calls, active, wake = unpack(KEYS)
 local from, to = tonumber(ARGV[1]), tonumber(ARGV[2])
 local TICK_MS, GAP_MS_MAX, MARKS_MAX = 100, 1000, 2048
 
@@ -34,7 +34,11 @@ if not moves then
   return { 'still', cursor }
 end
 local line = tonumber(room[1]) + tonumber(room[2])
-to = math.min(to, line, tonumber(room[4]))
+to = math.min(to, line)
+if to > tonumber(room[4]) then
+  to = tonumber(room[4])
+  wake_core(wake)
+end
 if from ~= cursor then
   return { 'taken', cursor }
 elseif to <= cursor then

@@ -28,6 +28,7 @@ impl RoomStore {
         let keys = &self.keys;
         let mut call = ADVANCE.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.calls()).key(keys.active());
+        call.key(keys.wake());
         let (outcome, cursor): (String, u64) = self.store.run(call.arg(from).arg(to)).await?;
         Ok(match outcome.as_str() {
             "moved" => Advance::Moved(cursor),

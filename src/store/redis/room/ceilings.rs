@@ -1,6 +1,7 @@
 //! Ceilings: no number at or above them is handed out.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::Script;
 
@@ -20,6 +21,18 @@ pub struct Ceilings {
     pub cursor: u64,
 }
 
+impl Ceilings {
+    /// The higher of each.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            entries: self.entries.max(other.entries),
+            late: self.late.max(other.late),
+            cursor: self.cursor.max(other.cursor),
+        }
+    }
+}
+
 impl RoomStore {
     /// Raises the ceilings to what is durable by now; never lowers one.
     pub async fn raise_ceilings(&self, to: Ceilings) -> Result<(), RedisFailure> {
@@ -27,5 +40,14 @@ impl RoomStore {
         call.key(self.keys.room()).arg("entries_ceiling").arg(to.entries);
         call.arg("late_ceiling").arg(to.late).arg("cursor_ceiling").arg(to.cursor);
         self.store.run(&call).await
+    }
+
+    /// Waits until somebody has reached a ceiling, at most `max`; says whether somebody has. On a
+    /// connection of its own, which it blocks.
+    pub async fn woken(&self, max: Duration) -> Result<bool, RedisFailure> {
+        let mut wait = redis::cmd("BLPOP");
+        wait.arg(self.keys.wake()).arg(max.as_secs_f64());
+        let woken: Option<(String, String)> = self.store.command(&wait).await?;
+        Ok(woken.is_some())
     }
 }

@@ -1,11 +1,14 @@
 -- Joins of one node, up to 512 in one step, all at one instant.
--- KEYS control room joins accounts addresses left
+-- KEYS control room joins accounts addresses left journal wake
 -- ARGV places_per_ip max_places, then per join: key account address number owner
 --   lapsed
 --   (number and owner: what a valid ticket of the asker says; lapsed: a number of the asker's that
 --   was called and missed, and leads to a new one; "" = none)
 -- Answers {now, run, then per join: number or refusal, 1 if known before, account of the place}
-local control_key, room_key, joins, accounts, addresses, left = unpack(KEYS)
+local control_key, room_key, joins, accounts, addresses = unpack(KEYS)
+local left, journal, wake = unpack(KEYS, 6)
+-- What a core has yet to write down; beyond this accounts wait until it has.
+local JOURNAL_MAX = 20000
 if not is_loaded(room_key) then
   return { 'unloaded' }
 end
@@ -28,6 +31,7 @@ end
 -- Counted apart from the numbers, which leave holes after a restore.
 local places = tonumber(room[6] or 0)
 local places_per_ip, max_places = tonumber(ARGV[1]), tonumber(ARGV[2])
+local unwritten = redis.call('XLEN', journal)
 
 local function refusal(account, address)
   if now >= tonumber(control[4]) then
@@ -36,7 +40,7 @@ local function refusal(account, address)
     return 'not-open'
   elseif max_places > 0 and places >= max_places then
     return 'full'
-  elseif upcoming >= ceiling then
+  elseif upcoming >= ceiling or account ~= '' and unwritten >= JOURNAL_MAX then
     return 'ceiling'
   elseif account == '' and address ~= '' and places_per_ip > 0
     and tonumber(redis.call('HGET', addresses, address) or 0) >= places_per_ip then
@@ -117,6 +121,13 @@ local function known_place(key, account, number, owner, lapsed)
   return joined, account
 end
 
+-- An account's number is also written down in the journal, which a core carries to Postgres.
+local function register(account, number)
+  redis.call('XADD', journal, '*', 'run', control[1], 'account', account, 'number', number)
+  redis.call('HSET', accounts, account, number)
+  unwritten = unwritten + 1
+end
+
 local answers = { text(now), control[1] }
 for i = 3, #ARGV, 6 do
   local key, account, address, ticket, owner, lapsed = unpack(ARGV, i, i + 5)
@@ -128,11 +139,17 @@ for i = 3, #ARGV, 6 do
       number, tied = new_number(account, address), account
     end
   end
-  if number then
+  local is_news = number and tied ~= '' and redis.call('HGET', accounts, tied) ~= number
+  if is_news and known == 1 and unwritten >= JOURNAL_MAX then
+    number, refused = nil, 'ceiling'
+  elseif number then
     redis.call('HSET', joins, key, number .. ' ' .. tied)
-    if tied ~= '' then
-      redis.call('HSET', accounts, tied, number)
+    if is_news then
+      register(tied, number)
     end
+  end
+  if refused == 'ceiling' then
+    wake_core(wake)
   end
   answers[#answers + 1] = number or refused
   answers[#answers + 1] = known

@@ -79,7 +79,8 @@ impl RoomStore {
         let keys = &self.keys;
         let mut call = JOIN.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.joins()).key(keys.accounts());
-        call.key(keys.addresses()).key(keys.left()).arg(places_per_ip).arg(max_places);
+        call.key(keys.addresses()).key(keys.left()).key(keys.journal()).key(keys.wake());
+        call.arg(places_per_ip).arg(max_places);
         for step in steps {
             let (number, owner) = match &step.ticket {
                 Some((cohort, owner)) => (cohort.to_string(), owner.as_ref()),

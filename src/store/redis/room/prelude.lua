@@ -23,3 +23,10 @@ end
 local function is_fresh(figures_at)
   return figures_at and now - figures_at < 2000
 end
+
+-- Who reached a ceiling wakes a core that waits on this list.
+local function wake_core(wake)
+  if redis.call('LLEN', wake) == 0 then
+    redis.call('LPUSH', wake, 1)
+  end
+end

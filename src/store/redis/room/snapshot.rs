@@ -7,6 +7,7 @@ use redis::Script;
 
 use super::super::RedisFailure;
 use super::{Ceilings, Opening, RoomStore, garbled, instant_ms, number, record, script};
+use crate::domain::holes::Holes;
 use crate::domain::meter::{Anchor, Meter};
 use crate::domain::rate::Rate;
 use crate::domain::sale::Control;
@@ -20,6 +21,8 @@ static SNAPSHOT: LazyLock<Script> = script!("prelude.lua", "snapshot.lua");
 pub struct RoomState {
     /// The control record.
     pub control: Control,
+    /// When this server got the room, Unix milliseconds.
+    pub loaded_ms: u64,
     /// The published hash of the run's seed, in hex.
     pub commitment: String,
     /// Whether entries are closed.
@@ -30,6 +33,8 @@ pub struct RoomState {
     pub counters: Ceilings,
     /// What they may not reach.
     pub ceilings: Ceilings,
+    /// Numbers that nobody has.
+    pub holes: Holes,
     /// Called positions that have claimed in this epoch.
     pub claimed: u64,
     /// Open admissions.
@@ -89,6 +94,7 @@ impl RoomStore {
         let field = |name: &str| room.get(name).map_or(Ok(0), |raw| number(raw));
         let state = RoomState {
             control: record::parse(&control)?,
+            loaded_ms: room.get("loaded_ms").map_or(Ok(0), |raw| instant_ms(raw))?,
             commitment: room.get("commitment").cloned().unwrap_or_default(),
             frozen: room.contains_key("frozen"),
             opening: opening(&room)?,
@@ -102,6 +108,7 @@ impl RoomStore {
                 late: field("late_ceiling")?,
                 cursor: field("cursor_ceiling")?,
             },
+            holes: room.get("holes").map(|raw| Holes::parse(raw)).unwrap_or_default(),
             claimed: field("claimed")?,
             active,
             meter: parse_meter(&meter)?,
