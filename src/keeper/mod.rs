@@ -89,8 +89,7 @@ impl Keeper {
 
     /// Keeps room and figures until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
-        let work =
-            async { tokio::join!(self.watch(), self.tell_figures(), self.keep_journal()) };
+        let work = async { tokio::join!(self.watch(), self.tell_figures(), self.keep_journal()) };
         cancel.run_until_cancelled(work).await;
     }
 

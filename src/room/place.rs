@@ -82,10 +82,7 @@ fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn eta(seen: &Snapshot, ahead: u64) -> Eta {
     let called = seen.gaps.people_below(seen.cursor);
-    let share = if called < CALLS_TO_JUDGE {
-        SHARE_ASSUMED
-    } else {
-        seen.claimed as f64 / called as f64
-    };
+    let share =
+        if called < CALLS_TO_JUDGE { SHARE_ASSUMED } else { seen.claimed as f64 / called as f64 };
     queue::eta(ahead, seen.control.rate, share)
 }

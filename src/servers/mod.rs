@@ -3,6 +3,7 @@
 //! their owner, however it ends.
 
 mod binaries;
+mod cluster;
 mod durable;
 mod folder;
 mod identity;
@@ -10,9 +11,12 @@ mod pair;
 mod postgres;
 mod redis;
 mod residents;
+mod sentinel;
 mod server;
 
+pub use cluster::PrivateCluster;
 pub use durable::DurableStores;
 pub use pair::PrivateStores;
 pub use postgres::PrivatePostgres;
 pub use redis::PrivateRedis;
+pub use sentinel::PrivateSentinel;

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 
 use super::binaries;
@@ -17,6 +17,9 @@ use super::server::{Recipe, Server, on_a_free_port};
 
 /// A probe waits no longer for its answer.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// How long servers that stand together may take to agree.
+const REACHED_WITHIN: Duration = Duration::from_secs(30);
+const PROBE_EVERY: Duration = Duration::from_millis(20);
 
 /// A Redis on loopback that keeps nothing: a restart finds it empty.
 pub struct PrivateRedis {
@@ -70,8 +73,53 @@ impl PrivateRedis {
     }
 }
 
+/// One of several Redis servers that stand together.
+pub(super) struct Member {
+    pub(super) port: u16,
+    pub(super) server: Server,
+}
+
+/// Starts one in a folder of its own below the others', with these arguments beside the usual.
+pub(super) fn member(folder: &Folder, name: &str, manner: &[&str]) -> Result<Member> {
+    on_a_free_port(|port| {
+        let mut recipe = recipe_in(folder, &format!("work/{name}"), port)?;
+        recipe.args.extend(["--repl-diskless-sync-delay", "0"].map(OsString::from));
+        recipe.args.extend(manner.iter().map(OsString::from));
+        Ok(Member { port, server: Server::start(recipe)? })
+    })
+}
+
+/// Asks the server on a port one thing.
+pub(super) fn ask<T: ::redis::FromRedisValue>(port: u16, words: &[&str]) -> Result<T> {
+    let client = ::redis::Client::open(("127.0.0.1", port))?;
+    let mut connection = client.get_connection_with_timeout(ANSWER_MAX)?;
+    connection.set_read_timeout(Some(ANSWER_MAX))?;
+    let mut command = ::redis::Cmd::new();
+    Ok(command.arg(words).query(&mut connection)?)
+}
+
+/// Blocks until something is true; whoever cannot be asked yet is asked again.
+pub(super) fn reached(what: &str, is_true: impl Fn() -> Result<bool>) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let said = is_true();
+        if matches!(said, Ok(true)) {
+            return Ok(());
+        }
+        if began.elapsed() > REACHED_WITHIN {
+            return said.and_then(|_| bail!("never: {what}")).with_context(|| what.to_owned());
+        }
+        std::thread::sleep(PROBE_EVERY);
+    }
+}
+
 /// A recipe for a Redis whose life ends with its folder's, on a port.
 fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
+    recipe_in(folder, "redis", port)
+}
+
+/// The same in a folder of this name.
+pub(super) fn recipe_in(folder: &Folder, name: &str, port: u16) -> Result<Recipe> {
     let access = ["--bind", "127.0.0.1", "--port", &port.to_string()].map(OsString::from);
     let manner = ["--save", "", "--appendonly", "no", "--databases", "4096"].map(OsString::from);
     let args = access.into_iter().chain(manner).collect();
@@ -80,7 +128,7 @@ fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         Ok(stream)
     };
-    serving(folder, args, move || pong(connect()))
+    serving(folder, name, args, move || pong(connect()))
 }
 
 /// A recipe for a Redis that outlives us, on a socket in its folder: every write is in its log
@@ -96,16 +144,17 @@ pub(super) fn durable(folder: &Folder) -> Result<(Recipe, PathBuf)> {
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         Ok(stream)
     };
-    let recipe = serving(folder, args, move || pong(connect()))?;
+    let recipe = serving(folder, "redis", args, move || pong(connect()))?;
     Ok((recipe, socket))
 }
 
 fn serving(
     folder: &Folder,
+    name: &str,
     mut args: Vec<OsString>,
     answers: impl Fn() -> bool + Send + Sync + 'static,
 ) -> Result<Recipe> {
-    let path = folder.room("redis")?;
+    let path = folder.room(name)?;
     args.extend(["--maxmemory-policy", "noeviction"].map(OsString::from));
     args.extend(["--pidfile".into(), path.join("redis.pid").into_os_string()]);
     args.extend(["--dir".into(), path.clone().into_os_string()]);

@@ -27,6 +27,8 @@ mod ledger;
 mod ledger_batch;
 mod ledger_life;
 mod ledger_lost;
+mod loss;
+mod modes;
 mod processes;
 mod reload;
 mod renewal;

@@ -146,6 +146,20 @@ impl RoomGround {
     }
 }
 
+/// Waits until a core has raised the ceilings: from here on joins need no core.
+pub(crate) async fn until_raised(ground: &RoomGround) {
+    let since = Instant::now();
+    loop {
+        if let Ok((_, Some(state))) = ground.store().look().await
+            && state.ceilings.entries > state.counters.entries
+        {
+            return;
+        }
+        assert!(since.elapsed() < PATIENCE, "never: the ceilings are raised");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Waits until something is true.
 pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
     let since = Instant::now();

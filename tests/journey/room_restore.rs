@@ -9,7 +9,9 @@ use stanchion::domain::ticket::Cohort;
 use stanchion::room::JoinRequest;
 use stanchion::servers::PrivateRedis;
 
-use crate::room_ground::{RoomGround, admitted_at, anonymous, join_all, until, until_open};
+use crate::room_ground::{
+    RoomGround, admitted_at, anonymous, join_all, until, until_open, until_raised,
+};
 
 #[tokio::test]
 async fn after_redis_was_emptied_in_mid_sale_no_number_is_given_twice() {
@@ -138,11 +140,15 @@ async fn signing_in_before_the_draw_ties_the_anonymous_place_and_after_it_does_n
 async fn an_accounts_ticket_registers_it_again_after_a_loss_and_the_lower_number_wins() {
     let redis = PrivateRedis::start().unwrap();
     let ground = RoomGround::on(Some(redis.url()), "register", 60_000, 50.0).await;
-    ground.keep().await;
+    let core = ground.keep().await;
     let room = ground.room().await;
+    until_raised(&ground).await;
+    // The last moment before the loss: nobody has carried it to the journal.
+    core.cancel();
     let first = room.join(signed_in("laptop", "ann")).await.unwrap();
 
     redis.restart().unwrap();
+    ground.keep().await;
     // A core restores within a tenth of a second: the numbers go on at the ceiling.
     until("the room is back", || room.snapshot().line >= 1_000).await;
     let second = room.join(signed_in("phone", "ann")).await.unwrap();

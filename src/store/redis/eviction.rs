@@ -47,6 +47,8 @@ mod tests {
         assert_eq!(complaint("Redis", &memory("noeviction")), None);
         assert_eq!(complaint("Redis", "used_memory:1\r\n"), None);
         let said = complaint("Redis at h:1", &memory("allkeys-lru")).unwrap();
-        assert!(said.contains("h:1") && said.contains("allkeys-lru") && said.contains("noeviction"));
+        assert!(
+            said.contains("h:1") && said.contains("allkeys-lru") && said.contains("noeviction")
+        );
     }
 }

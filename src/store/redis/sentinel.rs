@@ -47,7 +47,11 @@ impl Sentinel {
             .set_tcp_settings(TcpSettings::default().set_nodelay(true));
         let client = |with_password: bool| {
             let plain = |sentinel: &ConnectionInfo| {
-                let asked = if with_password { credentials.clone() } else { RedisConnectionInfo::default() };
+                let asked = if with_password {
+                    credentials.clone()
+                } else {
+                    RedisConnectionInfo::default()
+                };
                 sentinel.clone().set_redis_settings(asked.set_db(0))
             };
             SentinelClient::build(

@@ -56,7 +56,8 @@ fn parse(raw: Raw) -> Result<JournalPage, RedisFailure> {
         page.end = format!("{ms}-{}", sequence.saturating_add(1));
         let field = |name: &str| {
             let at = fields.iter().step_by(2).position(|field| field == name);
-            at.and_then(|at| fields.get(2 * at + 1)).ok_or_else(|| garbled(format!("journal.{name}")))
+            at.and_then(|at| fields.get(2 * at + 1))
+                .ok_or_else(|| garbled(format!("journal.{name}")))
         };
         page.entries.push(JournalEntry {
             run: number(field("run")?)?,

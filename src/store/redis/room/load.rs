@@ -16,8 +16,7 @@ use crate::domain::ticket::Cohort;
 
 static BEGIN: LazyLock<Script> = script!("prelude.lua", "restoring.lua", "restore_begin.lua");
 static ACCOUNTS: LazyLock<Script> = script!("prelude.lua", "restoring.lua", "restore_accounts.lua");
-static LOAD: LazyLock<Script> =
-    script!("prelude.lua", "meter.lua", "restoring.lua", "load.lua");
+static LOAD: LazyLock<Script> = script!("prelude.lua", "meter.lua", "restoring.lua", "load.lua");
 
 /// The most accounts of one step: a few milliseconds of Redis' time.
 pub const ACCOUNTS_MAX: usize = 2_000;

@@ -1,0 +1,53 @@
+//! Joins that may not have been written are not acknowledged.
+
+use stanchion::domain::refusal::Problem;
+use stanchion::domain::ticket::Cohort;
+use stanchion::servers::PrivateRedis;
+
+use super::{ground_on, join, loaded, signed_in};
+use crate::room_ground::{anonymous, join_all, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wr_74_a_join_that_redis_may_have_missed_is_refused_and_its_retry_gets_one_place() {
+    let redis = PrivateRedis::start().unwrap();
+    let ground = ground_on(&redis, "unwritten", 10.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    join_all(&room, "before", 3).await;
+
+    // Frozen: what was sent is read once it thaws. Read-only: it is refused.
+    redis.freeze().unwrap();
+    let unheard = room.join(anonymous("mine")).await.unwrap_err();
+    redis.thaw().unwrap();
+    assert_eq!(unheard.problem, Problem::Paused);
+    let cut_off = |value: &str| {
+        redis::cmd("CONFIG").arg("SET").arg("min-replicas-to-write").arg(value).to_owned()
+    };
+    until("Redis is back", || room.snapshot().is_live(room.now_ms())).await;
+    ground.redis.command::<()>(&cut_off("1")).await.unwrap();
+    let unwritten = room.join(signed_in("other", "ann")).await.unwrap_err();
+    ground.redis.command::<()>(&cut_off("0")).await.unwrap();
+    assert_eq!(unwritten.problem, Problem::Paused);
+
+    let mine = join(&room, anonymous("mine")).await;
+    let ann = join(&room, signed_in("other", "ann")).await;
+
+    assert_eq!(join(&room, anonymous("mine")).await.cohort, mine.cohort);
+    assert_eq!((mine.cohort, ann.cohort), (Cohort::Entry(3), Cohort::Entry(4)));
+    assert_eq!(loaded(&ground, 0).await.counters.entries, 5, "one place each");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_reaches_the_ceiling_wakes_the_core_and_everybody_gets_a_place() {
+    let redis = PrivateRedis::start().unwrap();
+    let ground = ground_on(&redis, "ceiling", 10.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+
+    let places = join_all(&room, "crowd", 8_000).await;
+
+    assert_eq!(places.len(), 8_000);
+    let state = loaded(&ground, 0).await;
+    assert_eq!(state.counters.entries, 8_000);
+    assert!(state.ceilings.entries > 8_000, "{:?}", state.ceilings);
+}
