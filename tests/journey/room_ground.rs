@@ -72,6 +72,17 @@ impl RoomGround {
         per_second: f64,
     ) -> Self {
         let ground = Ground::new(topic);
+        let redis_url = redis_url.as_deref().unwrap_or(&ground.redis_url);
+        let redis = stanchion::store::redis::connect(redis_url).unwrap();
+        Self::of(&ground, redis, in_ms, per_second).await
+    }
+
+    /// The same on a Redis of any mode.
+    pub(crate) async fn with(redis: RedisStore, topic: &str, in_ms: u64, per_second: f64) -> Self {
+        Self::of(&Ground::new(topic), redis, in_ms, per_second).await
+    }
+
+    async fn of(ground: &Ground, redis: RedisStore, in_ms: u64, per_second: f64) -> Self {
         let sale = SaleId::parse(&ground.sale).unwrap();
         let database = Database::open(&ground.database_url, Options::default()).await.unwrap();
         let ledger = Ledger::new(database);
@@ -84,12 +95,11 @@ impl RoomGround {
         };
         ledger.load_sku(&load).await.unwrap();
         let keys = Keys::generate(&Path::new(&ground.folder).join("keys")).unwrap();
-        let redis_url = redis_url.unwrap_or(ground.redis_url);
         let running = CancellationToken::new();
         Self {
             sale,
             file: opening_in(in_ms, per_second),
-            redis: stanchion::store::redis::connect(&redis_url).unwrap(),
+            redis,
             ledger,
             keys: Arc::new(keys),
             token_ttl_ms: 600_000,

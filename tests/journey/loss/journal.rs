@@ -7,9 +7,8 @@ use stanchion::domain::id::AccountId;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::ticket::Cohort;
 use stanchion::room::JoinRequest;
-use stanchion::servers::PrivateRedis;
 
-use super::{Loss, ground_on, join, loaded, signed_in, until_back, until_journalled, until_noted};
+use super::{Loss, Servers, join, loaded, signed_in, until_back, until_journalled, until_noted};
 use crate::fixture::now_ms;
 use crate::room_ground::{RoomGround, anonymous, until_raised};
 
@@ -69,8 +68,8 @@ async fn who_joined_anew_after_missing_has_the_new_number_in_the_journal_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_copy_knows_beyond_postgres_is_written_down_before_anybody_joins() {
-    let redis = PrivateRedis::start().unwrap();
-    let ground = ground_on(&redis, "beyond", 10.0).await;
+    let servers = Servers::single();
+    let ground = servers.ground("beyond", 10.0).await;
     let core = ground.keep().await;
     let room = ground.room().await;
     until_raised(&ground).await;
@@ -79,7 +78,7 @@ async fn what_a_copy_knows_beyond_postgres_is_written_down_before_anybody_joins(
     // Nobody carries the journal now; the copy has it, as a promoted replica would.
     let laptop = join(&room, signed_in("laptop", "ann")).await;
     Loss::OlderCopy.prepare(&ground).await;
-    Loss::OlderCopy.strike(&ground, &redis).await;
+    Loss::OlderCopy.strike(&ground, &servers).await;
     assert!(journalled(&ground).await.is_empty());
 
     ground.keep().await;
@@ -91,8 +90,8 @@ async fn what_a_copy_knows_beyond_postgres_is_written_down_before_anybody_joins(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_thousand_accounts_are_back_after_a_flush_each_with_its_number() {
-    let redis = PrivateRedis::start().unwrap();
-    let ground = ground_on(&redis, "many", 10.0).await;
+    let servers = Servers::single();
+    let ground = servers.ground("many", 10.0).await;
     let core = ground.keep().await;
     let room = ground.room().await;
     let before = loaded(&ground, 0).await;
@@ -104,7 +103,7 @@ async fn fifty_thousand_accounts_are_back_after_a_flush_each_with_its_number() {
     ground.ledger.database().keep_ceilings(&ground.sale, 1, &raise).await.unwrap();
     core.cancel();
 
-    Loss::Flush.strike(&ground, &redis).await;
+    Loss::Flush.strike(&ground, &servers).await;
     let since = Instant::now();
     ground.keep().await;
     until_back(&ground, &room, before.loaded_ms).await;

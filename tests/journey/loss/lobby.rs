@@ -3,20 +3,19 @@
 use futures_util::future::try_join_all;
 use stanchion::domain::sale::Phase;
 use stanchion::domain::ticket::{Cohort, Ticket};
-use stanchion::servers::PrivateRedis;
 use stanchion::store::postgres::OpeningRecord;
 use stanchion::store::redis::room::Freeze;
 
 use super::{
-    Loss, all_different, ground_on, join, loaded, nobody_is_behind_a_hole, nothing_moves, open_now,
+    Loss, Servers, all_different, join, loaded, nobody_is_behind_a_hole, nothing_moves, open_now,
     signed_in, until_back, until_journalled, until_noted,
 };
 use crate::room_ground::{join_all, until, until_open};
 
 /// Half before the copy, half after it, accounts among them; then the loss, newcomers, the draw.
 async fn in_the_lobby(loss: Loss) {
-    let redis = PrivateRedis::start().unwrap();
-    let mut ground = ground_on(&redis, "loselobby", 50.0).await;
+    let servers = Servers::single();
+    let mut ground = servers.ground("loselobby", 50.0).await;
     ground.file.paused = true;
     let core = ground.keep().await;
     let room = ground.room().await;
@@ -35,7 +34,7 @@ async fn in_the_lobby(loss: Loss) {
     let before = loaded(&ground, 0).await;
 
     core.cancel();
-    loss.strike(&ground, &redis).await;
+    loss.strike(&ground, &servers).await;
     nothing_moves(&room, &tickets[0]).await;
     ground.keep().await;
     until_back(&ground, &room, before.loaded_ms).await;
@@ -71,8 +70,8 @@ async fn an_older_copy_in_the_lobby_loses_no_place_and_gives_no_number_twice() {
 
 /// Entries are closed and nobody is drawn yet; `durable`: a core has written n down and died.
 async fn while_drawing(loss: Loss, durable: bool) {
-    let redis = PrivateRedis::start().unwrap();
-    let mut ground = ground_on(&redis, "losedraw", 50.0).await;
+    let servers = Servers::single();
+    let mut ground = servers.ground("losedraw", 50.0).await;
     ground.file.paused = true;
     let core = ground.keep().await;
     let room = ground.room().await;
@@ -95,7 +94,7 @@ async fn while_drawing(loss: Loss, durable: bool) {
         ground.ledger.database().keep_opening(&ground.sale, 1, opening).await.unwrap();
     }
 
-    loss.strike(&ground, &redis).await;
+    loss.strike(&ground, &servers).await;
     nothing_moves(&room, &tickets[0]).await;
     ground.keep().await;
     until_back(&ground, &room, before.loaded_ms).await;

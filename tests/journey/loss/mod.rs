@@ -9,13 +9,15 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use stanchion::config::settings::RedisMode;
 use stanchion::domain::id::AccountId;
 use stanchion::domain::queue::PlaceState;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::ticket::Ticket;
 use stanchion::room::{JoinRequest, Room};
-use stanchion::servers::PrivateRedis;
+use stanchion::servers::{PrivateCluster, PrivateRedis, PrivateSentinel};
 use stanchion::store::redis::room::RoomState;
+use stanchion::store::redis::{RedisStore, connect_as};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::fixture::now_ms;
@@ -30,6 +32,35 @@ enum Loss {
     Restart,
     /// Killed, and started again with the copy of a while ago.
     OlderCopy,
+    /// Killed for good: a replica takes over.
+    FailOver,
+}
+
+/// What Redis is made of.
+enum Servers {
+    Single(PrivateRedis),
+    Sentinel(PrivateSentinel),
+    Cluster(PrivateCluster),
+}
+
+impl Servers {
+    fn single() -> Self {
+        Self::Single(PrivateRedis::start().unwrap())
+    }
+
+    fn connect(&self) -> RedisStore {
+        let (mode, urls) = match self {
+            Self::Single(redis) => (RedisMode::Single, redis.url()),
+            Self::Sentinel(redis) => (RedisMode::Sentinel, redis.urls().unwrap()),
+            Self::Cluster(redis) => (RedisMode::Cluster, redis.urls()),
+        };
+        connect_as(mode, &urls, PrivateSentinel::MASTER).unwrap()
+    }
+
+    /// A room on them whose lobby is open.
+    async fn ground(&self, topic: &str, per_second: f64) -> RoomGround {
+        RoomGround::with(self.connect(), topic, 3_600_000, per_second).await
+    }
 }
 
 impl Loss {
@@ -41,19 +72,24 @@ impl Loss {
         }
     }
 
-    async fn strike(self, ground: &RoomGround, redis: &PrivateRedis) {
-        match self {
-            Self::Flush => ground.redis.command::<()>(&redis::cmd("FLUSHALL")).await.unwrap(),
-            Self::Restart | Self::OlderCopy => {
+    async fn strike(self, ground: &RoomGround, servers: &Servers) {
+        match (self, servers) {
+            (Self::Flush, _) => {
+                ground.redis.command::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
+            }
+            (Self::Restart | Self::OlderCopy, Servers::Single(redis)) => {
                 tokio::task::block_in_place(|| redis.restart()).unwrap();
             }
+            (Self::FailOver, Servers::Sentinel(redis)) => {
+                tokio::task::block_in_place(|| redis.fail_over()).unwrap();
+            }
+            (Self::FailOver, Servers::Cluster(redis)) => {
+                let room = format!("stanchion:{{{}}}:room", ground.sale);
+                tokio::task::block_in_place(|| redis.fail_over(&room)).unwrap();
+            }
+            _ => panic!("these servers cannot be lost so"),
         }
     }
-}
-
-/// A room on a Redis of its own.
-async fn ground_on(redis: &PrivateRedis, topic: &str, per_second: f64) -> RoomGround {
-    RoomGround::on(Some(redis.url()), topic, 3_600_000, per_second).await
 }
 
 fn signed_in(key: &str, account: &str) -> JoinRequest {

@@ -2,20 +2,20 @@
 
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::ticket::Cohort;
-use stanchion::servers::PrivateRedis;
 
-use super::{ground_on, join, loaded, signed_in};
+use super::{Servers, join, loaded, signed_in};
 use crate::room_ground::{anonymous, join_all, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wr_74_a_join_that_redis_may_have_missed_is_refused_and_its_retry_gets_one_place() {
-    let redis = PrivateRedis::start().unwrap();
-    let ground = ground_on(&redis, "unwritten", 10.0).await;
+    let servers = Servers::single();
+    let ground = servers.ground("unwritten", 10.0).await;
     ground.keep().await;
     let room = ground.room().await;
     join_all(&room, "before", 3).await;
 
     // Frozen: what was sent is read once it thaws. Read-only: it is refused.
+    let Servers::Single(redis) = &servers else { panic!("it is a single one") };
     redis.freeze().unwrap();
     let unheard = room.join(anonymous("mine")).await.unwrap_err();
     redis.thaw().unwrap();
@@ -39,8 +39,8 @@ async fn wr_74_a_join_that_redis_may_have_missed_is_refused_and_its_retry_gets_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_that_reaches_the_ceiling_wakes_the_core_and_everybody_gets_a_place() {
-    let redis = PrivateRedis::start().unwrap();
-    let ground = ground_on(&redis, "ceiling", 10.0).await;
+    let servers = Servers::single();
+    let ground = servers.ground("ceiling", 10.0).await;
     ground.keep().await;
     let room = ground.room().await;
 
