@@ -131,6 +131,12 @@ fn wrong(what: &'static str) -> RedisFailure {
 impl RedisStore {
     fn on(target: Arc<Target>, waits: Waits) -> Result<Self, RedisFailure> {
         let Some(first) = target.nodes.first() else { return Err(wrong("no URL is given")) };
+        let config = ConnectionManagerConfig::new()
+            .set_response_timeout(Some(waits.response))
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_min_delay(RECONNECT_DELAY)
+            .set_max_delay(RECONNECT_DELAY)
+            .set_number_of_retries(1);
         let link = match target.mode {
             RedisMode::Sentinel => {
                 let credentials = first.redis_settings();
@@ -138,15 +144,9 @@ impl RedisStore {
                     Sentinel::new(&target.nodes, &target.master, credentials, waits.response)?;
                 Link::Sentinel(Arc::new(sentinel))
             }
-            RedisMode::Cluster => Link::Cluster(Cluster::new(&target.nodes, waits.response)?),
+            RedisMode::Cluster => Link::Cluster(Cluster::new(&target.nodes, config)?),
             RedisMode::Single => {
                 let client = Client::open(first.clone())?;
-                let config = ConnectionManagerConfig::new()
-                    .set_response_timeout(Some(waits.response))
-                    .set_connection_timeout(Some(CONNECT_TIMEOUT))
-                    .set_min_delay(RECONNECT_DELAY)
-                    .set_max_delay(RECONNECT_DELAY)
-                    .set_number_of_retries(1);
                 Link::Single(ConnectionManager::new_lazy_with_config(client, config)?)
             }
         };

@@ -1,7 +1,5 @@
 //! A Redis that may forget counters when its memory is full is no place for a room.
 
-use std::collections::HashMap;
-
 use redis::FromRedisValue;
 
 use super::connection::{Link, RedisFailure, RedisStore};
@@ -16,11 +14,13 @@ impl RedisStore {
                 vec![("Redis".to_owned(), self.command(&ask).await?)]
             }
             Link::Cluster(cluster) => {
-                let answers = self.within(cluster.ask_all(ask)).await?;
-                let by_node = HashMap::<String, String>::from_redis_value(answers)
-                    .map_err(|error| RedisFailure::Garbled(error.to_string()))?;
-                let named = |(node, memory)| (format!("Redis at {node}"), memory);
-                by_node.into_iter().map(named).collect()
+                let answers = self.within(cluster.ask_all(&ask)).await?.into_iter();
+                let named = |((host, port), memory)| {
+                    let memory = String::from_redis_value(memory);
+                    let memory = memory.map_err(|error| RedisFailure::Garbled(error.to_string()))?;
+                    Ok((format!("Redis at {host}:{port}"), memory))
+                };
+                answers.map(named).collect::<Result<_, RedisFailure>>()?
             }
         };
         Ok(told.iter().filter_map(|(server, memory)| complaint(server, memory)).collect())

@@ -8,5 +8,6 @@ pub mod gate_compare;
 pub mod keys;
 pub mod room;
 mod sentinel;
+mod topology;
 
 pub use connection::{RedisFailure, RedisStore, connect, connect_as};

@@ -55,9 +55,14 @@ fn rate_holds(slots: &mut [u64]) {
     }
 }
 
-/// Redis' clock.
+/// Redis' clock, as soon as it answers.
 async fn redis_ms(ground: &RoomGround) -> u64 {
-    ground.store().look().await.unwrap().0
+    loop {
+        if let Ok((now_ms, _)) = ground.store().look().await {
+            return now_ms;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 async fn in_mid_sale(servers: Servers, loss: Loss, waiting: usize) {

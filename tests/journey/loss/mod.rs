@@ -150,12 +150,13 @@ async fn nothing_moves(room: &Room, ticket: &Ticket) {
 async fn loaded(ground: &RoomGround, not_at_ms: u64) -> RoomState {
     let since = now_ms();
     loop {
-        if let Ok((_, Some(state))) = ground.store().look().await
-            && state.loaded_ms != not_at_ms
-        {
-            return state;
-        }
-        assert!(now_ms() < since + 20_000, "the room was never restored");
+        let seen = ground.store().look().await;
+        let why = match seen {
+            Ok((_, Some(state))) if state.loaded_ms != not_at_ms => return state,
+            Ok((_, state)) => format!("it is as at {:?}", state.map(|state| state.loaded_ms)),
+            Err(error) => error.to_string(),
+        };
+        assert!(now_ms() < since + 20_000, "the room was never restored: {why}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
