@@ -22,6 +22,12 @@ impl Holes {
         Self { entries: merged(entries), late: merged(late) }
     }
 
+    /// How many numbers they are.
+    pub fn count(&self) -> u64 {
+        let all = self.entries.iter().chain(&self.late);
+        all.map(|hole| hole.end.saturating_sub(hole.start)).fold(0, u64::saturating_add)
+    }
+
     /// Reads the form that Redis keeps; what is not understood is no hole.
     pub fn parse(raw: &str) -> Self {
         let of = |cohort: char| {
@@ -119,6 +125,7 @@ mod tests {
     fn holes_read_back_as_they_were_written_and_touching_ones_are_one() {
         let holes = Holes::of(vec![1_000..2_000, 17..1_000, 5..5], vec![3..9, 20..30]);
         assert_eq!(holes.to_string(), "e17-2000 l3-9 l20-30");
+        assert_eq!(holes.count(), 1_983 + 6 + 10);
         assert_eq!(Holes::parse(&holes.to_string()), holes);
         assert_eq!(Holes::parse(""), Holes::default());
         assert_eq!(Holes::parse("e1-2-3 x4-5 e9 l7-6"), Holes::default());

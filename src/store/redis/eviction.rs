@@ -17,7 +17,8 @@ impl RedisStore {
                 let answers = self.within(cluster.ask_all(&ask)).await?.into_iter();
                 let named = |((host, port), memory)| {
                     let memory = String::from_redis_value(memory);
-                    let memory = memory.map_err(|error| RedisFailure::Garbled(error.to_string()))?;
+                    let memory =
+                        memory.map_err(|error| RedisFailure::Garbled(error.to_string()))?;
                     Ok((format!("Redis at {host}:{port}"), memory))
                 };
                 answers.map(named).collect::<Result<_, RedisFailure>>()?

@@ -89,7 +89,7 @@ async fn what_a_copy_knows_beyond_postgres_is_written_down_before_anybody_joins(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_thousand_accounts_are_back_after_a_flush_each_with_its_number() {
+async fn a_hundred_thousand_accounts_are_back_after_a_flush_each_with_its_number() {
     let servers = Servers::single();
     let ground = servers.ground("many", 10.0).await;
     let core = ground.keep().await;
@@ -97,7 +97,7 @@ async fn fifty_thousand_accounts_are_back_after_a_flush_each_with_its_number() {
     let before = loaded(&ground, 0).await;
     let client = ground.ledger.database().client().await.unwrap();
     let fill = "INSERT INTO place (sale, run, account, number, joined_at_ms) \
-                SELECT $1, 1, 'account-' || i, 'e' || i, 0 FROM generate_series(0, 49999) AS i";
+                SELECT $1, 1, 'account-' || i, 'e' || i, 0 FROM generate_series(0, 99999) AS i";
     client.execute(fill, &[&ground.sale.as_str()]).await.unwrap();
     let raise = [("entries", 200_000), ("entries_given", 200_000)];
     ground.ledger.database().keep_ceilings(&ground.sale, 1, &raise).await.unwrap();
@@ -109,7 +109,7 @@ async fn fifty_thousand_accounts_are_back_after_a_flush_each_with_its_number() {
     until_back(&ground, &room, before.loaded_ms).await;
     println!("restored within {:?}", since.elapsed());
 
-    for i in [0_u64, 17, 31_400, 49_999] {
+    for i in [0_u64, 17, 31_400, 99_999] {
         let ticket = join(&room, signed_in(&format!("phone-{i}"), &format!("account-{i}"))).await;
         assert_eq!(ticket.cohort, Cohort::Entry(i));
     }

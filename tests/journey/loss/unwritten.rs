@@ -3,7 +3,7 @@
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::ticket::Cohort;
 
-use super::{Servers, join, loaded, signed_in};
+use super::{Loss, Servers, join, loaded, signed_in, until_back, until_noted};
 use crate::room_ground::{anonymous, join_all, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,4 +50,25 @@ async fn a_crowd_that_reaches_the_ceiling_wakes_the_core_and_everybody_gets_a_pl
     let state = loaded(&ground, 0).await;
     assert_eq!(state.counters.entries, 8_000);
     assert!(state.ceilings.entries > 8_000, "{:?}", state.ceilings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_was_full_is_full_after_a_loss_too() {
+    let servers = Servers::single();
+    let mut ground = servers.ground("fullloss", 10.0).await;
+    ground.max_places = 5;
+    let core = ground.keep().await;
+    let room = ground.room().await;
+    join_all(&room, "a", 4).await;
+    until_noted(&ground, "entries_given", 4).await;
+    let before = loaded(&ground, 0).await;
+    core.cancel();
+
+    Loss::Flush.strike(&ground, &servers).await;
+    ground.keep().await;
+    until_back(&ground, &room, before.loaded_ms).await;
+
+    join(&room, anonymous("the last")).await;
+    let refused = room.join(anonymous("one more")).await.unwrap_err();
+    assert_eq!(refused.problem, Problem::SaleFull);
 }

@@ -3,6 +3,7 @@
 mod cluster;
 mod evicting;
 mod sentinel;
+mod single;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -78,13 +79,19 @@ impl House {
         assert_eq!((&stock["held"], &stock["available"]), (&units.into(), &(40 - units).into()));
     }
 
-    /// Orders one unit; who is told to come back comes back.
+    /// Orders one unit of those that are there.
     async fn buy(&self, buyer: &Shopper, key: &str) {
+        assert!(self.try_to_buy(buyer, key).await, "sold out too early");
+    }
+
+    /// Orders one unit; who is told to come back comes back. Whether there was one.
+    async fn try_to_buy(&self, buyer: &Shopper, key: &str) -> bool {
         let since = Instant::now();
         loop {
             let answer = buyer.reserve(&self.sku, 1, key).await;
             match answer.status.as_u16() {
-                200 | 201 => return,
+                200 | 201 => return true,
+                409 => return false,
                 503 => {}
                 other => panic!("{other}: {}", answer.text()),
             }

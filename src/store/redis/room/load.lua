@@ -18,13 +18,11 @@ local function put(key, record)
 end
 local given, room = cjson.decode(ARGV[1]), cjson.decode(ARGV[2])
 local version = redis.call('HGET', control_key, 'version')
-if not version or tonumber(given.version) >= tonumber(version) then
-  put(control_key, given)
-end
-if redis.call('HGET', control_key, 'run') ~= room.run then
-  -- The sale was reset meanwhile.
+if version and tonumber(given.version) < tonumber(version) then
+  -- It was changed meanwhile.
   return -1
 end
+put(control_key, given)
 
 -- An older copy knows who joined, and whether entries are closed; all else it may be wrong about.
 local known = redis.call('HMGET', room_key, 'run', 'frozen')

@@ -65,6 +65,12 @@ pub enum Restore {
 }
 
 impl Loading {
+    /// Whoever has a number has a place; of those who gave theirs up nothing is known any more.
+    fn places(&self) -> u64 {
+        let entries = self.opening.map_or(self.counters.entries, |opening| opening.n);
+        entries.saturating_add(self.counters.late).saturating_sub(self.holes.count())
+    }
+
     fn room(&self) -> BTreeMap<&'static str, String> {
         let (counters, ceilings) = (self.counters, self.ceilings);
         let mut room = BTreeMap::from([
@@ -77,6 +83,7 @@ impl Loading {
             ("late_ceiling", ceilings.late.to_string()),
             ("cursor_ceiling", ceilings.cursor.to_string()),
             ("holes", self.holes.to_string()),
+            ("places", self.places().to_string()),
         ]);
         if let Some(opening) = self.opening {
             room.insert("entries", opening.n.to_string());
