@@ -146,8 +146,8 @@ mod tests {
             late in 0_u64..50, late_length in 0_u64..50,
         ) {
             let holes = Holes::of(
-                vec![skipped..skipped + length],
-                vec![late..late + late_length],
+                std::iter::once(skipped..skipped + length).collect(),
+                std::iter::once(late..late + late_length).collect(),
             );
             let draw = Draw::new(n, [7; 32]);
             let gaps = Gaps::new(&holes, &draw);

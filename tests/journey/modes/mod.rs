@@ -123,32 +123,23 @@ impl House {
 
     /// Latecomers, who come back until they are taken.
     async fn newcomers(&self) -> Vec<Shopper> {
+        let gateways: Vec<_> =
+            self.installation.gateways.iter().map(|node| node.url("public").unwrap()).collect();
         let since = Instant::now();
-        loop {
-            let health = self.installation.gateways.iter().map(|node| {
-                let url = format!("{}/readyz", node.url("ops").unwrap());
-                async move { self.client.get(&url, &[]).await.is_ok_and(|it| it.status == 200) }
-            });
-            let live = join_all(health).await.into_iter().all(|ready| ready);
-            let paused = self.paused().await;
-            if live && !paused {
-                return self.crowd(100..105).await;
+        let mut all = Vec::new();
+        while all.len() < 5 {
+            let number = 100 + u32::try_from(all.len()).unwrap();
+            let gateway = &gateways[all.len() % gateways.len()];
+            match Shopper::try_to_join(&self.client, gateway, &self.sale, number).await {
+                Ok(shopper) => all.push(shopper),
+                Err(answer) => {
+                    assert_eq!(answer.status, 503, "{}", answer.text());
+                    assert!(since.elapsed() < Duration::from_secs(30), "{}", answer.text());
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             }
-            assert!(since.elapsed() < Duration::from_secs(30), "the line stands still");
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-    }
-
-    /// Whether any gateway says that the line stands still.
-    async fn paused(&self) -> bool {
-        let asked = self.installation.gateways.iter().map(|node| {
-            let url = format!("{}/_stanchion/{}/status", node.url("public").unwrap(), self.sale);
-            async move {
-                let answer = self.client.get(&url, &[]).await.unwrap();
-                answer.json::<Value>().unwrap()["paused"] == true
-            }
-        });
-        join_all(asked).await.into_iter().any(|paused| paused)
+        all
     }
 }
 
