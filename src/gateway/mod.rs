@@ -27,6 +27,7 @@ mod respond;
 mod route;
 mod sale;
 mod shop_watch;
+mod tie;
 mod waiting;
 
 use std::sync::Arc;

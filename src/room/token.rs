@@ -267,6 +267,60 @@ mod tests {
         }
     }
 
+    #[test]
+    fn wr_40_claims_moved_dropped_doubled_or_recased_are_refused() {
+        let keys = keys();
+        let spring = sale("spring-drop");
+        for token in [keys.mint_ticket(ticket(&keys)), keys.mint_admission(&admission(&keys))] {
+            let parts: Vec<&str> = token.split('.').collect();
+            for part in 0..2 {
+                let told = URL_SAFE_NO_PAD.decode(parts[part]).unwrap();
+                for other in other_words(std::str::from_utf8(&told).unwrap()) {
+                    let mut forged = [parts[0].to_owned(), parts[1].to_owned()];
+                    forged[part] = URL_SAFE_NO_PAD.encode(&other);
+                    let forged = format!("{}.{}.{}", forged[0], forged[1], parts[2]);
+                    assert_eq!(keys.read_ticket(&forged, &spring), None, "{other}");
+                    assert!(keys.read_admission(&forged).is_none(), "{other}");
+                }
+            }
+        }
+    }
+
+    /// The same object told otherwise: claims dropped, doubled, in another order, with characters
+    /// moved over the boundary of two values, recased, or with room between them.
+    fn other_words(told: &str) -> Vec<String> {
+        let object: serde_json::Map<String, Value> = serde_json::from_str(told).unwrap();
+        let names: Vec<&String> = object.keys().collect();
+        let with = |change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
+            let mut changed = object.clone();
+            change(&mut changed);
+            Value::Object(changed).to_string()
+        };
+        let mut words = vec![format!(" {told}"), told.to_uppercase(), told.replace("\":", "\": ")];
+        for (name, next) in names.iter().zip(names.iter().cycle().skip(1)) {
+            let (value, follows) = (object[*name].clone(), object[*next].clone());
+            words.push(with(&|object| {
+                object.remove(*name);
+            }));
+            words.push(told.replacen('{', &format!("{{\"{name}\":{value},"), 1));
+            words.push(with(&|object| {
+                object.insert((*name).clone(), follows.clone());
+            }));
+            if let (Some(one), Some(two)) = (value.as_str(), follows.as_str()) {
+                let (kept, moved) = one.split_at(one.len() - 1);
+                words.push(with(&|object| {
+                    object.insert((*name).clone(), kept.into());
+                    object.insert((*next).clone(), format!("{moved}{two}").into());
+                }));
+                words.push(with(&|object| {
+                    object.insert((*name).clone(), one.to_uppercase().into());
+                }));
+            }
+        }
+        words.retain(|word| word != told);
+        words
+    }
+
     /// Changes, drops, doubles, swaps or recases characters.
     fn mutate(token: &str, rng: &mut SmallRng) -> String {
         const ALPHABET: &[u8] = b"ABCXYZabcxyz0189-_.=";

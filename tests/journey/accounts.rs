@@ -236,3 +236,32 @@ async fn authorization_is_the_shops_and_says_nothing_to_us() {
     let refused = device.post("join", &headers, &json!({})).await;
     assert_eq!(refused.status, 401, "{}", refused.text());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shops_new_keys_are_taken_over_while_running_and_a_bad_file_keeps_the_old() {
+    let house = House::start("rotation", 600_000, |config| {
+        config.set("sale.0.require_account", true).unwrap();
+    });
+    house.signed_in(0, "ann").join("a").await;
+    let file = house.installation.folder().join("jwks.json");
+    std::fs::write(&file, "{").unwrap();
+    let refused = Instant::now();
+    while !house.installation.gateways[0].said().contains("the old keys stay") {
+        assert!(refused.elapsed() < PATIENCE, "nothing is said of the bad file");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    house.signed_in(0, "bob").join("b").await;
+
+    let successor = Issuer::new();
+    successor.introduce(house.installation.folder(), &mut ConfigFile::parse("").unwrap());
+    let (mut old, mut new) = (house.device(0), house.device(0));
+    old.session = house.issuer.session("cid");
+    new.session = successor.session("dora");
+    let since = Instant::now();
+    while new.try_join("d").await.status == 401 {
+        assert!(since.elapsed() < PATIENCE, "the new key is never taken over");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(new.join("d").await["entry"], 2);
+    assert_eq!(old.try_join("c").await.status, 401, "the old key is gone");
+}

@@ -32,6 +32,7 @@ mod modes;
 mod processes;
 mod reload;
 mod renewal;
+mod renewal_count;
 mod room_ground;
 mod room_leave;
 mod room_line;
