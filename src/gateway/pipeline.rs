@@ -13,7 +13,7 @@ use super::identify::{self, Visitor};
 use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
-use super::{Gateway, https, limiter, own, queue_page, renewal, waiting};
+use super::{Gateway, https, limiter, own, queue_page, renewal, tie, waiting};
 use crate::domain::limits::{AddressKey, Deed, Subject};
 use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
@@ -137,7 +137,9 @@ impl Gateway {
                 if let Some(done) = self.past_the_line(asked, sale, &visitor).await {
                     return done;
                 }
-                queue_page::at_gate(asked, sale, &visitor, &self.login_url).await
+                let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
+                let page = queue_page::at_gate(asked, sale, &visitor, &self.login_url).await?;
+                Ok(tie::hand_out(page, asked, sale, tied))
             }
         }
     }
@@ -151,7 +153,7 @@ impl Gateway {
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
         self.refuse_foreign(asked)?;
-        let visitor = match call {
+        let mut visitor = match call {
             Call::Draw => return waiting::draw(sale),
             Call::Stock => return waiting::stock(sale),
             // Polls must not become the shop's load; whose place it is, a claim will ask.
@@ -160,7 +162,11 @@ impl Gateway {
         };
         self.limit_call(asked, call, &visitor)?;
         match call {
-            Call::Page => Ok(queue_page::show(asked, sale, &visitor, &self.login_url)),
+            Call::Page => {
+                let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
+                let page = queue_page::show(asked, sale, &visitor, &self.login_url);
+                Ok(tie::hand_out(page, asked, sale, tied))
+            }
             Call::Join => waiting::join(asked, sale, &visitor).await,
             Call::Status => Ok(waiting::status(sale, &visitor)),
             Call::Claim => self.claim(asked, sale, &visitor).await,

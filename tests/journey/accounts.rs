@@ -131,6 +131,39 @@ async fn signing_in_before_the_draw_ties_an_anonymous_place_unless_the_account_h
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn coming_back_from_signing_in_is_enough_to_tie_the_place() {
+    let house = House::start("comeback", 600_000, |_| {});
+    let page = format!("/_stanchion/{}", house.sale);
+    let person = ("accept", "text/html");
+    let name = format!("stanchion-ticket-{}", house.sale);
+    // Of two who come back, the first ties her place; the second finds that the account has one.
+    for (key, account) in [("first", "ann"), ("second", "ann"), ("third", "cid")] {
+        let mut browser = house.device(0);
+        browser.join(key).await;
+        let headers = [browser.identity(), vec![person]].concat();
+        let url = format!("{}{page}", browser.gateway);
+        let anonymous = browser.client.get(&url, &headers).await.unwrap();
+        assert!(!anonymous.headers.contains_key("set-cookie"));
+        let session = house.issuer.session(account);
+        let cookie = format!("{session}; {name}={}", browser.ticket);
+        let headers = [("cookie", cookie.as_str()), person];
+        for path in [page.as_str(), "/checkout"] {
+            let url = format!("{}{path}", browser.gateway);
+            let back = browser.client.get(&url, &headers).await.unwrap();
+            let set = back.header("set-cookie");
+            let token = set.strip_prefix(&format!("{name}=")).expect("a tied ticket");
+            let told = claims(token.split(';').next().unwrap());
+            let entry = if account == "ann" { 0 } else { 2 };
+            assert_eq!((&told["acct"], &told["entry"]), (&json!(account), &json!(entry)));
+        }
+    }
+    let mut nobody = house.signed_in(1, "dora");
+    nobody.ticket.clear();
+    let seen = nobody.get(&page).await;
+    assert!(!seen.headers.contains_key("set-cookie"), "a page joins nobody");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn signing_in_after_the_draw_leaves_an_anonymous_place_as_it_is() {
     let house = House::start("tielate", 4_000, |_| {});
     let mut early = house.device(0);
