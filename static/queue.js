@@ -12,18 +12,15 @@
   const base = `/_stanchion/${sale}`;
 
   // Storage may be switched off; then a reload is recognised by its cookie alone.
-  const recall = (name) => {
+  const stored = (name, value) => {
     try {
-      return sessionStorage.getItem(`${name} ${sale}`);
-    } catch {
-      return null;
-    }
-  };
-  const remember = (name, value) => {
-    try {
-      sessionStorage.setItem(`${name} ${sale}`, value);
+      const at = `stanchion ${name} ${sale}`;
+      if (value === undefined) return localStorage.getItem(at);
+      localStorage.setItem(at, value);
     } catch {}
   };
+  // Two tabs of one browser join one after the other, with one key.
+  const alone = (work) => (navigator.locks ? navigator.locks.request(`stanchion ${sale}`, work) : work());
 
   // Time is the server's: its last word plus what has passed here.
   let offset = room.dataset.now - Date.now();
@@ -128,9 +125,10 @@
   // Which page tells it best; `PageState::of` decides the same way.
   const pageOf = ({ phase, paused, sold_out: soldOut, stock, place }) => {
     if (place.state === "admitted") return "admitted";
+    if (place.state === "left" && (phase === "lobby" || phase === "drawing")) return "left";
     if (phase !== "open") return phase;
     if (soldOut && stock && !stock.held) return "gone";
-    if (place.state === "missed") return "missed";
+    if (place.state === "missed" || place.state === "left") return place.state;
     if (paused) return "paused";
     if (place.state === "called") return place.admitted_at ? "booked" : "called";
     if (soldOut) return "all-held";
@@ -139,14 +137,28 @@
 
   let timer;
   let failures = 0;
+  // When the server was last heard, and when it wants to be asked again.
+  let heard = 0;
+  let told = Number(room.dataset.poll);
+  // The stream of events; where there can be none, polls.
+  let source;
+  let polls = !window.EventSource;
+  const hangUp = () => {
+    source?.close();
+    source = null;
+  };
   const askAgainIn = (ms) => {
     clearTimeout(timer);
-    timer = setTimeout(poll, ms);
+    timer = setTimeout(() => (polls ? poll() : listen()), ms);
   };
+  // Nothing is tried again before this.
+  let rest = 0;
   const trouble = (text, wait = 0) => {
     failures = Math.min(failures + 1, 5);
     notice(text);
-    askAgainIn(Math.max(wait, 1000 * 2 ** failures * (0.5 + Math.random())));
+    const ms = Math.max(wait, 1000 * 2 ** failures * (0.5 + Math.random()));
+    rest = Date.now() + ms;
+    askAgainIn(ms);
   };
   const ask = async (what, init = {}) => {
     const headers = { Accept: "application/json", ...init.headers };
@@ -185,27 +197,36 @@
 
   const goOn = () => {
     // Sent back by the shop a moment ago: leave the next try to the button.
-    if (Date.now() - recall("went") < 15000) return false;
-    remember("went", Date.now());
+    if (Date.now() - stored("went") < 15000) return false;
+    stored("went", Date.now());
     location.replace(next);
     return true;
   };
 
   let tried = false;
+  let full = 0;
   const join = async () => {
     const form = room.querySelector("form[data-join]");
     if (!form || tried || document.hidden) return;
     tried = true;
-    const key = recall("key") || form.join_key.value;
-    remember("key", key);
-    form.join_key.value = key;
-    const { code, busy, body, wait } = await ask("/join", post({ "Idempotency-Key": key }));
+    const { code, busy, body, wait } = await alone(() => {
+      const key = stored("key") || form.join_key.value;
+      stored("key", key);
+      form.join_key.value = key;
+      return ask("/join", post({ "Idempotency-Key": key }));
+    });
     if (busy) {
       tried = false;
       return trouble(words.busy, wait);
     }
     await turn(`joined ${code}`);
     if (code > 299) notice(body.detail || body.title || "");
+    else if (!("ticket" in room.dataset)) notice(words.cookies);
+    // A place may come free: asked for again, less and less often.
+    if (body.code === "sale-full") {
+      full = Math.min(full + 1, 5);
+      setTimeout(() => (tried = false), wait * full);
+    }
   };
 
   let slot;
@@ -216,7 +237,7 @@
     if (code === 200) return goOn();
     if (body.code === "missed") {
       // The protected path says so, with the way to a new place; the old key leads to the old one.
-      remember("key", "");
+      stored("key", "");
       return location.replace(next);
     }
     if (busy) return trouble(words.busy, wait);
@@ -231,15 +252,18 @@
   };
 
   const act = async (status) => {
+    if (failures) notice("");
     failures = 0;
-    notice("");
     paint(status);
-    const count = room.querySelector("[data-count]")?.dataset.count - now();
-    const told = Math.max(1000, status.poll_after_ms) * (1 + 0.3 * Math.random());
-    askAgainIn(count > 0 ? Math.min(told, count + 300 + 2000 * Math.random()) : told);
-
+    heard = Date.now();
+    told = Math.max(1000, status.poll_after_ms) * (1 + 0.3 * Math.random());
     const page = pageOf(status);
+    if (polls) {
+      const count = room.querySelector("[data-count]")?.dataset.count - now();
+      askAgainIn(count > 0 ? Math.min(told, count + 300 + 2000 * Math.random()) : told);
+    } else if (page === "admitted" || page === "closed") hangUp();
     if (page === "admitted" && goOn()) return;
+    if (!polls && Date.now() < rest) return;
     if (page === "called" && room.dataset.state === "missed") return;
     if (page === "called") await claim();
     if (page === "booked") collectIn(instant(status.place.admitted_at) - now());
@@ -263,22 +287,53 @@
     }
   };
 
+  // One frame at a time: what comes while one is acted upon is only shown.
+  let acting = false;
+  const listen = () => {
+    if (document.hidden || source) return;
+    heard = Date.now();
+    source = new EventSource(`${base}/events`);
+    source.onmessage = async ({ data }) => {
+      const status = JSON.parse(data);
+      learnTime(status.server_time, Date.now());
+      if (acting) return paint(status);
+      acting = true;
+      await act(status).catch(() => trouble(words.offline));
+      acting = false;
+    };
+    source.onerror = () => {
+      // Refused rather than cut off, when it comes again by itself.
+      if (source?.readyState === 2) fallBack();
+    };
+  };
+  const fallBack = () => {
+    hangUp();
+    polls = true;
+    askAgainIn(told);
+  };
+
   tick();
-  const { state, retry, poll: told } = room.dataset;
-  if (sale && !["problem", "closed", "sign-in"].includes(state)) {
-    setInterval(tick, 1000);
-    const wake = () => document.hidden || askAgainIn(700 * Math.random());
+  const { state, retry } = room.dataset;
+  const isStill = ["problem", "closed", "sign-in"].includes(state) || (state === "cookies" && !navigator.cookieEnabled);
+  if (sale && !isStill) {
+    setInterval(() => {
+      tick();
+      // Something between us keeps the events for itself.
+      if (source && Date.now() - heard > 25000) fallBack();
+    }, 1000);
+    // Nothing is asked while nobody looks, and on return no more often than told.
+    const wake = () => (document.hidden ? hangUp() : askAgainIn(Math.max(0, heard + told - Date.now())));
     document.addEventListener("visibilitychange", wake);
     addEventListener("pageshow", (event) => event.persisted && wake());
     addEventListener("online", wake);
     // A place asked for by hand is another place: it has its own key.
-    document.addEventListener("submit", () => remember("key", ""));
+    document.addEventListener("submit", () => stored("key", ""));
     if (state === "lobby" || state === "open") {
       join().catch(() => {
         tried = false;
         trouble(words.offline);
       });
     }
-    askAgainIn(retry ? Math.max(3000, retry) : state === "admitted" || state === "called" ? 0 : told * (0.5 + Math.random()));
+    askAgainIn(retry ? Math.max(3000, retry) : !polls || state === "admitted" || state === "called" ? 0 : told * (0.5 + Math.random()));
   }
 }

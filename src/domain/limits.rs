@@ -61,6 +61,8 @@ pub enum Subject<'a> {
     Account(&'a AccountId),
     /// Somebody unknown.
     Address(AddressKey),
+    /// Whoever tries a recovery code, known or not.
+    Recovery(AddressKey),
 }
 
 impl<'a> Subject<'a> {
@@ -82,7 +84,7 @@ impl<'a> Subject<'a> {
 
     /// Whether nothing but an address is known.
     pub fn is_stranger(&self) -> bool {
-        matches!(self, Self::Address(_))
+        matches!(self, Self::Address(_) | Self::Recovery(_))
     }
 }
 

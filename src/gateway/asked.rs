@@ -1,12 +1,12 @@
-//! One request on its way through the pipeline, and what its headers say about who reads the
-//! answer. They choose the form of a refusal, never whether to refuse.
+//! One request on its way through the pipeline.
 
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper::header::{self, HeaderName};
+use hyper::header;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Version};
 
 use super::limiter::Standing;
+use super::reader::{Reader, reader};
 use crate::domain::path::Canonical;
 use crate::http::body::{self, Drained};
 use crate::http::client_ip::Client;
@@ -15,15 +15,6 @@ use crate::http::listener::Peer;
 
 /// Read and dropped of a body that nobody wants, so that its sender sees the answer.
 const DRAIN_BYTES_MAX: usize = 256 * 1024;
-
-/// Who reads the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
-    /// A person: the browser is on its way to a page.
-    Person,
-    /// A script or an app.
-    Script,
-}
 
 /// A checked request.
 pub(super) struct Asked {
@@ -109,30 +100,6 @@ impl Asked {
         }
     }
 
-    /// A browser that fetches ahead of its user, who may never look.
-    pub(super) fn is_prefetch(&self) -> bool {
-        let says = |name: &'static str| {
-            self.text(name).is_some_and(|value| value.to_ascii_lowercase().contains("prefetch"))
-        };
-        says("sec-purpose") || says("purpose") || says("x-moz")
-    }
-
-    /// A search engine that names itself.
-    pub(super) fn is_crawler(&self) -> bool {
-        const KNOWN: [&str; 8] = [
-            "googlebot",
-            "bingbot",
-            "yandexbot",
-            "baiduspider",
-            "duckduckbot",
-            "applebot",
-            "slurp",
-            "facebookexternalhit",
-        ];
-        let agent = self.text(header::USER_AGENT).unwrap_or_default().to_ascii_lowercase();
-        KNOWN.iter().any(|name| agent.contains(name))
-    }
-
     /// Whether a body is still unread.
     pub(super) fn has_body(&self) -> bool {
         self.body.as_ref().is_some_and(|body| !body.is_end_stream())
@@ -157,19 +124,6 @@ impl Asked {
     pub(super) fn is_http1(&self) -> bool {
         self.parts.version != Version::HTTP_2
     }
-}
-
-const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-
-/// Browsers say what they are about; others by what they accept.
-pub(super) fn reader(headers: &HeaderMap) -> Reader {
-    if let Some(mode) = headers.get(SEC_FETCH_MODE) {
-        return if mode == "navigate" { Reader::Person } else { Reader::Script };
-    }
-    let accepts_html = headers.get_all(header::ACCEPT).iter().any(|line| {
-        line.to_str().is_ok_and(|text| text.to_ascii_lowercase().contains("text/html"))
-    });
-    if accepts_html { Reader::Person } else { Reader::Script }
 }
 
 /// A path of this host to come back to, or nothing: no other host, by whatever trick.
@@ -207,21 +161,5 @@ mod tests {
         ] {
             assert_eq!(own_path(bad), None, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn a_navigation_is_a_person_and_a_fetch_is_a_script() {
-        let of = |lines: &[(&'static str, &'static str)]| {
-            let headers = lines
-                .iter()
-                .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
-                .collect();
-            reader(&headers)
-        };
-        assert_eq!(of(&[("sec-fetch-mode", "navigate"), ("accept", "*/*")]), Reader::Person);
-        assert_eq!(of(&[("sec-fetch-mode", "cors"), ("accept", "text/html")]), Reader::Script);
-        assert_eq!(of(&[("accept", "text/html,*/*")]), Reader::Person);
-        assert_eq!(of(&[("accept", "application/json")]), Reader::Script);
-        assert_eq!(of(&[]), Reader::Script);
     }
 }

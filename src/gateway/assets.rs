@@ -40,6 +40,11 @@ pub fn find(name: &str) -> Option<Asset> {
     })
 }
 
+/// A file that the shop's own pages link to by its plain name, like `hold.js`.
+pub fn named(source: &str) -> Option<Asset> {
+    find(url(source)?.strip_prefix(PREFIX)?)
+}
+
 /// The path to link to for a file of `static/`, like `/_stanchion/assets/queue.0123456789abcdef.css`.
 pub fn url(source: &str) -> Option<&'static str> {
     EMBEDDED.iter().find(|e| e.source == source).map(|e| e.url)

@@ -6,11 +6,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Gateway;
-use super::asked::{Asked, Reader, own_path};
+use super::asked::{Asked, own_path};
 use super::core_client::{CoreCall, CoreClient, IDEMPOTENCY_KEY};
+use super::express;
 use super::forward::Permit;
 use super::identify::{Pass, Visitor};
 use super::pages;
+use super::reader::{Reader, is_crawler, is_prefetch};
 use super::reading::Wire;
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
@@ -57,13 +59,14 @@ impl Gateway {
         sale: &SaleGate,
         visitor: &Visitor,
     ) -> Option<Result<Response<Body>, Refusal>> {
-        if !sale.room.is_bypassed() || asked.is_crawler() || asked.is_prefetch() {
+        if !sale.room.is_bypassed() || is_crawler(asked.headers()) || is_prefetch(asked.headers()) {
             return None;
         }
         let pass = bypass(sale, visitor).await;
         let is_sent_on = asked.reader == Reader::Person
             && asked.method() == Method::GET
-            && !visitor.brought_pass;
+            && !visitor.brought_pass
+            && matches!(express::may_send_on(asked, sale).await, Ok(true));
         if is_sent_on {
             let moved = respond::see_other(asked.again());
             return Some(Ok(waiting::with_pass(moved, asked, sale, pass.token)));

@@ -50,21 +50,31 @@ pub(super) fn values<'a>(
         .take(SAME_NAME_MAX)
 }
 
-/// A `Set-Cookie` line that lasts for the browser's session: the token inside has its own end.
-pub(super) fn set(kind: Kind, sale: &SaleId, https: bool, value: String) -> Option<HeaderValue> {
+/// A `Set-Cookie` line. Without `seconds` it lasts for the browser's session; the token inside has
+/// its own end in any case.
+pub(super) fn set(
+    kind: Kind,
+    sale: &SaleId,
+    https: bool,
+    value: String,
+    seconds: Option<u64>,
+) -> Option<HeaderValue> {
     let cookie = Cookie::build((name(kind, sale, https), value))
         .path("/")
         .http_only(true)
         .secure(https)
         .same_site(SameSite::Lax);
-    HeaderValue::from_str(&cookie.build().to_string()).ok()
+    let mut line = cookie.build().to_string();
+    if let Some(seconds) = seconds {
+        line.push_str("; Max-Age=");
+        line.push_str(&seconds.to_string());
+    }
+    HeaderValue::from_str(&line).ok()
 }
 
 /// A `Set-Cookie` line that ends a cookie.
 pub(super) fn end(kind: Kind, sale: &SaleId, https: bool) -> Option<HeaderValue> {
-    let mut line = set(kind, sale, https, String::new())?.to_str().ok()?.to_owned();
-    line.push_str("; Max-Age=0");
-    HeaderValue::from_str(&line).ok()
+    set(kind, sale, https, String::new(), Some(0))
 }
 
 /// Takes our cookies out of the Cookie header; the others keep their bytes.
@@ -132,14 +142,39 @@ mod tests {
     }
 
     #[test]
+    fn wr_42_ours_is_found_among_others_however_they_are_written() {
+        for line in [
+            "a=1; stanchion-ticket-drop=t; b=2",
+            "a=1;stanchion-ticket-drop=t;b=2",
+            "stanchion-ticket-drop=t",
+            ";; stanchion-ticket-drop=t ;",
+            "x=stanchion-ticket-drop=no; stanchion-ticket-drop=t",
+            "stanchion-ticket-drop2=no; stanchion-ticket-drop=t; stanchion-ticket-dro=no",
+        ] {
+            let found = headers(line);
+            assert_eq!(
+                values(&found, "stanchion-ticket-drop").collect::<Vec<_>>(),
+                ["t"],
+                "{line}"
+            );
+        }
+        for line in ["", "a=1", "stanchion-ticket-drop", "=", "a=stanchion-ticket-drop=t"] {
+            let found = headers(line);
+            assert_eq!(values(&found, "stanchion-ticket-drop").count(), 0, "{line}");
+        }
+        let inside = headers("stanchion-ticket-drop=a=b==");
+        assert_eq!(values(&inside, "stanchion-ticket-drop").collect::<Vec<_>>(), ["a=b=="]);
+    }
+
+    #[test]
     fn over_https_a_cookie_is_bound_to_host_and_scheme() {
-        let line = set(Kind::Pass, &sale(), true, "v".into()).unwrap();
+        let line = set(Kind::Pass, &sale(), true, "v".into(), None).unwrap();
         let text = line.to_str().unwrap();
         assert!(text.starts_with("__Host-stanchion-pass-drop=v;"), "{text}");
         for part in ["HttpOnly", "SameSite=Lax", "Secure", "Path=/"] {
             assert!(text.contains(part), "{text}");
         }
-        let plain = set(Kind::Pass, &sale(), false, "v".into()).unwrap();
+        let plain = set(Kind::Pass, &sale(), false, "v".into(), None).unwrap();
         assert!(plain.to_str().unwrap().starts_with("stanchion-pass-drop=v;"));
         assert!(!plain.to_str().unwrap().contains("Secure"));
     }

@@ -1,6 +1,6 @@
 //! To the shop: with an admission, or with the proof that none is needed.
 
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, Response};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -81,8 +81,7 @@ impl Shop {
             Ok(mut response) => {
                 from_shop(response.headers_mut());
                 if let Permit::Admitted(_) = permit {
-                    let vary = hyper::header::HeaderValue::from_static("Cookie");
-                    response.headers_mut().append(hyper::header::VARY, vary);
+                    keep_private(response.headers_mut());
                 }
                 Ok(response)
             }
@@ -91,8 +90,34 @@ impl Shop {
     }
 }
 
+/// What an admitted shopper was shown is nobody else's: no shared cache may give it to a visitor
+/// who is waiting, whatever the shop thought of it. The shopper's own browser may keep it.
+fn keep_private(headers: &mut HeaderMap) {
+    let vary = HeaderValue::from_static("Cookie, Stanchion-Admission");
+    headers.append(header::VARY, vary);
+    let lines = headers.get_all(header::CACHE_CONTROL).iter();
+    let said: Vec<String> = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .map(|word| word.trim().to_owned())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let is = |word: &str, name: &str| {
+        word.split('=').next().is_some_and(|told| told.trim().eq_ignore_ascii_case(name))
+    };
+    if said.iter().any(|word| is(word, "private") || is(word, "no-store")) {
+        return;
+    }
+    let kept = said.into_iter().filter(|word| !is(word, "public") && !is(word, "s-maxage"));
+    let words: Vec<String> = std::iter::once("private".to_owned()).chain(kept).collect();
+    put(headers, header::CACHE_CONTROL, &words.join(", "));
+    for name in ["cdn-cache-control", "surrogate-control"] {
+        headers.remove(name);
+    }
+}
+
 /// Tells the shop whose turn it is.
-fn vouch(headers: &mut HeaderMap, pass: &Pass) {
+pub(super) fn vouch(headers: &mut HeaderMap, pass: &Pass) {
     let admission = &pass.admission;
     put(headers, STANCHION_SALE, admission.sale.as_str());
     put(headers, STANCHION_VISITOR, &admission.sub);
@@ -130,6 +155,31 @@ fn refusal(error: &UpstreamError) -> Refusal {
             tracing::warn!(%error, "the shop does not answer");
             let detail = "the shop behind this page is not answering; try again in a moment";
             Refusal::new(Problem::ShopUnavailable, detail).status(status).retry_after_ms(RETRY_MS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wr_56_no_shared_cache_may_keep_what_an_admitted_shopper_saw() {
+        for (said, kept) in [
+            ("", "private"),
+            ("public, max-age=60", "private, max-age=60"),
+            ("s-maxage=9 , Public", "private"),
+            ("no-store", "no-store"),
+            ("max-age=5, private", "max-age=5, private"),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("surrogate-control", HeaderValue::from_static("max-age=60"));
+            if !said.is_empty() {
+                headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(said));
+            }
+            keep_private(&mut headers);
+            assert_eq!(headers[header::CACHE_CONTROL], kept, "{said}");
+            assert_eq!(headers[header::VARY], "Cookie, Stanchion-Admission");
         }
     }
 }

@@ -71,6 +71,19 @@ impl Visitor {
         }
     }
 
+    /// The same visitor with this place, or with none.
+    pub(super) fn with_ticket(&self, ticket: Option<Ticket>) -> Self {
+        Self {
+            ticket,
+            pass: None,
+            lapsed: None,
+            renewal: Renewal::NotYet,
+            pass_by_header: false,
+            brought_pass: false,
+            account: self.account.clone(),
+        }
+    }
+
     /// Whether the request proved neither a place nor a right, not even one that has run out.
     pub(super) fn is_unknown(&self) -> bool {
         self.ticket.is_none() && self.pass.is_none() && self.lapsed.is_none()
@@ -135,6 +148,13 @@ pub(super) fn visitor(
     let lapsed = lapsed.filter(|pass| counts(pass.admission.account.as_ref()));
     (visitor.ticket, visitor.pass, visitor.lapsed) = (ticket, pass, lapsed);
     Ok(visitor)
+}
+
+/// Whether the browser keeps a ticket cookie that is none here: cut, forged, or of another run.
+pub(super) fn keeps_dead_ticket(asked: &Asked, sale: &SaleGate) -> bool {
+    let name = cookies::name(Kind::Ticket, sale.id(), asked.client.https);
+    let mut kept = cookies::values(asked.headers(), &name).peekable();
+    kept.peek().is_some() && kept.all(|raw| sale.room.ticket(raw).is_none())
 }
 
 /// 401 that keeps the cookie.

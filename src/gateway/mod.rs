@@ -7,20 +7,25 @@ mod accounts;
 mod answers;
 mod asked;
 pub mod assets;
+mod auth;
 mod bypass;
 mod checkout;
 mod cookies;
 mod core_client;
 mod counted;
+mod events;
+mod express;
 mod forward;
 mod headers;
 mod https;
 mod identify;
+mod leaving;
 mod limiter;
 mod own;
 pub mod pages;
 mod pipeline;
 mod queue_page;
+mod reader;
 mod reading;
 mod renewal;
 mod respond;
@@ -52,6 +57,7 @@ use crate::telemetry::Metrics;
 use accounts::Accounts;
 use core_client::CoreClient;
 use counted::Counted;
+use events::Streams;
 use forward::Shop;
 use https::Https;
 use limiter::Limiter;
@@ -110,6 +116,7 @@ pub struct Gateway {
     accounts: Accounts,
     limiter: ArcSwap<Limiter>,
     https: Https,
+    streams: Streams,
     counted: Counted,
     keys: Arc<Keys>,
     clock: RoomClock,
@@ -146,6 +153,7 @@ impl Gateway {
             accounts: Accounts::new(settings)?,
             limiter: ArcSwap::from_pointee(Limiter::new(&settings.limits, parts.metrics)),
             https: Https::new(&settings.public),
+            streams: Streams::new(settings.limits.max_connections, parts.draining.clone()),
             counted: Counted::new(parts.metrics),
             keys: parts.keys,
             clock: parts.clock,

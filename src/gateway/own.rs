@@ -3,9 +3,10 @@
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use super::asked::{Asked, Reader};
+use super::asked::Asked;
 use super::assets;
 use super::pages::{PageState, PageView, ProblemNote};
+use super::reader::Reader;
 use super::respond::{self, Kind};
 use super::route::not_found;
 use crate::domain::refusal::{Problem, Refusal};
@@ -36,6 +37,16 @@ pub(super) fn jwks(keys: &str) -> Response<Body> {
 pub(super) fn asset(asked: &Asked, name: &str) -> Result<Response<Body>, Refusal> {
     let asset = assets::find(name)
         .ok_or_else(|| not_found("no such file; its name changes with every version"))?;
+    Ok(file(asked, asset, assets::CACHE_CONTROL))
+}
+
+/// A script for the shop's own pages: its name stays, so it is looked after now and then.
+pub(super) fn script(asked: &Asked, name: &str) -> Result<Response<Body>, Refusal> {
+    let asset = assets::named(name).ok_or_else(|| not_found("no such script"))?;
+    Ok(file(asked, asset, "public, max-age=300, must-revalidate"))
+}
+
+fn file(asked: &Asked, asset: assets::Asset, keep: &'static str) -> Response<Body> {
     let etag = HeaderValue::from_static(asset.etag);
     let known = asked.headers().get(header::IF_NONE_MATCH).is_some_and(|tags| *tags == etag);
     let mut response = if known {
@@ -43,9 +54,9 @@ pub(super) fn asset(asked: &Asked, name: &str) -> Result<Response<Body>, Refusal
     } else {
         respond::bytes(StatusCode::OK, asset.content_type, asset.bytes, Kind::Own)
     };
-    respond::keepable(&mut response, assets::CACHE_CONTROL);
+    respond::keepable(&mut response, keep);
     response.headers_mut().insert(header::ETAG, etag);
-    Ok(response)
+    response
 }
 
 /// What a problem type means.

@@ -6,14 +6,18 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::accounts::Vouched;
-use super::asked::{Asked, Reader, reader};
+use super::asked::Asked;
+use super::auth::Original;
 use super::checkout::{self, Change};
 use super::forward::Permit;
 use super::identify::{self, Visitor};
+use super::reader::{Reader, reader};
 use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
-use super::{Gateway, https, limiter, own, queue_page, renewal, tie, waiting};
+use super::{
+    Gateway, auth, bypass, https, leaving, limiter, own, queue_page, renewal, tie, waiting,
+};
 use crate::domain::limits::{AddressKey, Deed, Subject};
 use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
@@ -91,7 +95,9 @@ impl Gateway {
             return Err(Refusal::bad_request("Host", detail).status(421));
         }
         https::check_name(asked, self.trusted.contains(asked.peer.address.ip()))?;
-        if let Some(response) = self.https.redirect(asked) {
+        // A proxy that asks about a visitor is no visitor.
+        let is_question = auth::is_question(asked.path.as_str());
+        if let Some(response) = self.https.redirect(asked).filter(|_| !is_question) {
             return Ok(response);
         }
         let now_ms = self.now_ms();
@@ -100,6 +106,8 @@ impl Gateway {
             Route::Gated(sale) => self.gated(asked, sale, now_ms).await,
             Route::Own(Own::Jwks) => Ok(own::jwks(&self.keys.jwks())),
             Route::Own(Own::Asset(name)) => own::asset(asked, &name),
+            Route::Own(Own::Script(name)) => own::script(asked, name),
+            Route::Own(Own::Auth) => self.asked_by_proxy(asked, now_ms).await,
             Route::Own(Own::Problem(name)) => own::problem(asked.reader, &name, now_ms),
             Route::Own(Own::Preflight) => Ok(own::preflight()),
             Route::Own(Own::PassPage) => Ok(self.pass_page(asked)),
@@ -157,18 +165,23 @@ impl Gateway {
             Call::Draw => return waiting::draw(sale),
             Call::Stock => return waiting::stock(sale),
             // Polls must not become the shop's load; whose place it is, a claim will ask.
-            Call::Status => identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?,
+            Call::Status | Call::Events => {
+                identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?
+            }
             _ => self.visitor(asked, sale, now_ms).await?,
         };
         self.limit_call(asked, call, &visitor)?;
         match call {
             Call::Page => {
                 let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
-                let page = queue_page::show(asked, sale, &visitor, &self.login_url);
+                let page = queue_page::show(asked, sale, &visitor, &self.login_url)?;
                 Ok(tie::hand_out(page, asked, sale, tied))
             }
             Call::Join => waiting::join(asked, sale, &visitor).await,
             Call::Status => Ok(waiting::status(sale, &visitor)),
+            Call::Events => self.streams.open(sale, &visitor),
+            Call::Leave => leaving::leave(asked, sale, &visitor).await,
+            Call::Recover => leaving::recover(asked, sale, &visitor).await,
             Call::Claim => self.claim(asked, sale, &visitor).await,
             Call::Draw => waiting::draw(sale),
             Call::Stock => waiting::stock(sale),
@@ -211,6 +224,29 @@ impl Gateway {
         let mut answer = answer?;
         renewal::hand_out(&mut answer, asked, sale, &visitor);
         Ok(answer)
+    }
+
+    /// Forward-auth: may the request that a proxy asks about pass?
+    async fn asked_by_proxy(
+        &self,
+        asked: &mut Asked,
+        now_ms: u64,
+    ) -> Result<Response<Body>, Refusal> {
+        let original = Original::read(asked, &self.trusted, &self.hostnames)?;
+        let Some(sale) = original.gate(&self.sales, now_ms, asked) else {
+            original.check_path()?;
+            return Ok(auth::let_through());
+        };
+        let mut visitor = self.visitor(asked, sale, now_ms).await?;
+        sale.renew(&mut visitor).await;
+        if visitor.pass.is_none() && sale.room.is_bypassed() {
+            visitor.pass = Some(bypass::bypass(sale, &visitor).await);
+        }
+        match &visitor.pass {
+            Some(_) => original.check_path()?,
+            None => self.limit(asked, &visitor, Deed::Look, visitor.holder())?,
+        }
+        Ok(original.answer(asked, sale, &visitor, now_ms))
     }
 
     pub(super) async fn visitor(
@@ -256,9 +292,15 @@ impl Gateway {
         let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
         let (deed, holder) = match call {
             // Polls are nobody's address': who has no place yet looks at what is the same for all.
-            Call::Status if visitor.holder().is_none() => return Ok(()),
-            Call::Page | Call::Status | Call::Draw | Call::Stock => (Deed::Look, visitor.holder()),
-            Call::Join | Call::Claim => (Deed::Act, visitor.holder()),
+            Call::Recover => {
+                let address = AddressKey::of(asked.client.ip);
+                return self.count(asked, Subject::Recovery(address));
+            }
+            Call::Status | Call::Events if visitor.holder().is_none() => return Ok(()),
+            Call::Page | Call::Status | Call::Events | Call::Draw | Call::Stock => {
+                (Deed::Look, visitor.holder())
+            }
+            Call::Join | Call::Claim | Call::Leave => (Deed::Act, visitor.holder()),
             Call::Reserve | Call::Orders | Call::Release(_) | Call::Extend(_) => {
                 (Deed::Act, pass.or(visitor.holder()))
             }
@@ -286,7 +328,13 @@ impl Gateway {
             login_url: &self.login_url,
             now_ms: self.now_ms(),
         };
-        let mut response = respond::refusal(refusal, reader, &place);
+        let mut response = match refusal.problem {
+            Problem::SignInRequired => {
+                let link = respond::sign_in_link(&self.login_url, next);
+                respond::refusal(&refusal.clone().with("login_url", link), reader, &place)
+            }
+            _ => respond::refusal(refusal, reader, &place),
+        };
         if refusal.problem == Problem::Waiting {
             let queue = HeaderValue::from_static("queue");
             response.headers_mut().insert(respond::STANCHION_ANSWER, queue);

@@ -6,9 +6,10 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Response, StatusCode};
 use serde::Serialize;
 
-use super::asked::Reader;
+use super::asked::own_path;
 use super::headers::put;
 use super::pages::{self, PageState, PageView, ProblemNote};
+use super::reader::Reader;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::{self, Body};
 
@@ -73,6 +74,14 @@ pub(super) fn bytes(
     response
 }
 
+/// An answer that goes on and on.
+pub(super) fn stream(content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = bytes(StatusCode::OK, content_type, Bytes::new(), Kind::Own);
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    *response.body_mut() = body;
+    response
+}
+
 /// JSON.
 pub(super) fn json(status: StatusCode, value: &impl Serialize, kind: Kind) -> Response<Body> {
     match serde_json::to_vec(value) {
@@ -109,6 +118,15 @@ pub(super) fn html(
             ours(StatusCode::INTERNAL_SERVER_ERROR, Kind::Unavailable)
         }
     }
+}
+
+/// Where to sign in, and back from there to a path of this host.
+pub(super) fn sign_in_link(login_url: &str, back: &str) -> String {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("next", own_path(back).unwrap_or("/"))
+        .finish();
+    let joint = if login_url.contains('?') { '&' } else { '?' };
+    format!("{login_url}{joint}{query}")
 }
 
 /// 303 to a path of this host.
@@ -173,7 +191,8 @@ fn view(refusal: &Refusal, place: &Place<'_>) -> PageView {
     let mut view = PageView::new(state, place.now_ms);
     view.sale = place.sale.map(str::to_owned);
     place.next.clone_into(&mut view.next);
-    view.login_url = (state == PageState::SignIn).then(|| place.login_url.to_owned());
+    view.login_url =
+        (state == PageState::SignIn).then(|| sign_in_link(place.login_url, place.next));
     view.retry_after_ms = refusal.retry_after_ms;
     view.join_key = super::waiting::fresh_key();
     view.problem = Some(note);

@@ -4,6 +4,7 @@ use hyper::{Method, header};
 use uuid::Uuid;
 
 use super::asked::Asked;
+use super::auth;
 use super::sale::SaleGate;
 use crate::domain::refusal::{Problem, Refusal};
 
@@ -26,6 +27,10 @@ pub(super) enum Own<'a> {
     Jwks,
     /// An asset by its hashed name.
     Asset(String),
+    /// A script for the shop's own pages.
+    Script(&'static str),
+    /// Another proxy asks whether a request may pass.
+    Auth,
     /// The page of a problem type.
     Problem(String),
     /// The page for staff passes.
@@ -47,8 +52,14 @@ pub(super) enum Call {
     Join,
     /// The status body.
     Status,
+    /// The status body as server-sent events.
+    Events,
     /// Claim.
     Claim,
+    /// Give the place up.
+    Leave,
+    /// Come back to a place by its code.
+    Recover,
     /// The draw's proof.
     Draw,
     /// The stock.
@@ -101,6 +112,9 @@ fn is_preflight(asked: &Asked) -> bool {
 }
 
 fn own<'a>(asked: &Asked, sales: &'a [SaleGate]) -> Result<Own<'a>, Refusal> {
+    if auth::is_question(asked.path.as_str()) {
+        return Ok(Own::Auth);
+    }
     if is_preflight(asked) {
         return Ok(Own::Preflight);
     }
@@ -109,6 +123,8 @@ fn own<'a>(asked: &Asked, sales: &'a [SaleGate]) -> Result<Own<'a>, Refusal> {
     let method = asked.method();
     match parts.as_slice() {
         ["jwks.json"] => get(method).map(|()| Own::Jwks),
+        ["hold.js"] => get(method).map(|()| Own::Script("hold.js")),
+        ["stock.js"] => get(method).map(|()| Own::Script("stock.js")),
         ["assets", name] => get(method).map(|()| Own::Asset((*name).to_owned())),
         ["problems", name] => get(method).map(|()| Own::Problem((*name).to_owned())),
         ["pass"] if method == Method::POST => Ok(Own::Redeem),
@@ -134,6 +150,9 @@ fn call(method: &Method, parts: &[&str]) -> Result<Call, Refusal> {
         [] => get(method).map(|()| Call::Page),
         ["join"] => post(method).map(|()| Call::Join),
         ["claim"] => post(method).map(|()| Call::Claim),
+        ["leave"] => post(method).map(|()| Call::Leave),
+        ["recover"] => post(method).map(|()| Call::Recover),
+        ["events"] => get(method).map(|()| Call::Events),
         ["status"] => get(method).map(|()| Call::Status),
         ["draw"] => get(method).map(|()| Call::Draw),
         ["stock"] => get(method).map(|()| Call::Stock),

@@ -23,6 +23,8 @@ use crate::domain::ticket::Ticket;
 use crate::http::body::Body;
 use crate::room::{Claimed, JoinRequest, Place};
 
+const DAY_SECONDS: u64 = 86_400;
+
 /// What a join may say, as a form or as JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +49,7 @@ struct JoinAnswer<'a> {
     #[serde(flatten)]
     status: Status,
     ticket: &'a str,
+    recovery: Option<String>,
 }
 
 /// `POST …/join`.
@@ -59,18 +62,29 @@ pub(super) async fn join(
     let body: JoinBody = asked.read_as().await?;
     let key = join_key(asked, &body)?;
     let place = take_place(asked, sale, visitor, key).await?;
+    Ok(joined(asked, sale, place, wire, body.next.as_deref()))
+}
+
+/// What whoever has a place is told.
+pub(super) fn joined(
+    asked: &Asked,
+    sale: &SaleGate,
+    place: Place,
+    wire: Wire,
+    next: Option<&str>,
+) -> Response<Body> {
     let mut response = match wire {
-        Wire::Form => respond::see_other(&way_back(sale, body.next.as_deref())),
+        Wire::Form => respond::see_other(&way_back(sale, next)),
         Wire::Json => {
             let status = if place.known { StatusCode::OK } else { StatusCode::CREATED };
             let told = sale.room.status(Some(&place.ticket), None);
-            let answer = JoinAnswer { status: told, ticket: &place.token };
+            let recovery = sale.room.recovery_code(&place.ticket);
+            let answer = JoinAnswer { status: told, ticket: &place.token, recovery };
             respond::json(status, &answer, Kind::Own)
         }
     };
-    let token = place.token;
-    set_cookie(&mut response, Token::Ticket, sale, asked.client.https, token);
-    Ok(response)
+    set_cookie(&mut response, Token::Ticket, sale, asked.client.https, place.token);
+    response
 }
 
 /// The key that makes a double click one place: the header's, the form's, or one for this once.
@@ -90,8 +104,8 @@ pub(super) fn fresh_key() -> String {
     format!("{:032x}", rand::random::<u128>())
 }
 
-/// Takes a place, or finds the one the visitor has. Who was called and has missed it gets a new
-/// one, behind everybody waiting now.
+/// Takes a place, or finds the one the visitor has. Who was called and has missed it, or has left,
+/// gets a new one, behind everybody waiting now.
 pub(super) async fn take_place(
     asked: &Asked,
     sale: &SaleGate,
@@ -110,8 +124,7 @@ pub(super) async fn take_place(
     }
     let (mut ticket, mut lapsed) = (visitor.ticket.clone(), None);
     if let Some(held) = &ticket
-        && is_called(sale, held)
-        && has_missed(sale, held).await
+        && (sale.room.has_left(held) || is_called(sale, held) && has_missed(sale, held).await)
     {
         lapsed = Some(held.cohort);
         ticket = None;
@@ -138,7 +151,7 @@ async fn has_missed(sale: &SaleGate, ticket: &Ticket) -> bool {
 }
 
 /// Back to where the shopper was going, if the queue is shown there; else to the queue page.
-fn way_back(sale: &SaleGate, next: Option<&str>) -> String {
+pub(super) fn way_back(sale: &SaleGate, next: Option<&str>) -> String {
     let next = next.and_then(own_path).map_or_else(|| sale.way_in(), str::to_owned);
     sale.queue_url_to(&next)
 }
@@ -201,10 +214,7 @@ async fn claim(
     wire: Wire,
     go_on: String,
 ) -> Result<Response<Body>, Refusal> {
-    let ticket = visitor.ticket.as_ref().ok_or_else(|| {
-        let detail = "there is no valid ticket of this sale on the request; join first";
-        Refusal::new(Problem::NotCalled, detail).with("queue_url", sale.queue_url())
-    })?;
+    let ticket = visitor.ticket.as_ref().ok_or_else(|| no_ticket(sale))?;
     match (sale.claim(ticket).await?, wire) {
         (Claimed::Admitted { token, .. }, Wire::Form) => {
             Ok(with_pass(respond::see_other(&go_on), asked, sale, token))
@@ -225,6 +235,12 @@ async fn claim(
             Ok(response)
         }
     }
+}
+
+/// Without a place there is nothing to turn in or to give up; knowing a number is no place.
+pub(super) fn no_ticket(sale: &SaleGate) -> Refusal {
+    let detail = "there is no valid ticket of this sale on the request; join first";
+    Refusal::new(Problem::NotAdmitted, detail).with("queue_url", sale.queue_url())
 }
 
 pub(super) fn claim_answer<'a>(
@@ -259,7 +275,12 @@ pub(super) fn set_cookie(
     https: bool,
     token: String,
 ) {
-    if let Some(line) = cookies::set(kind, sale.id(), https, token) {
+    // A place outlives a closed browser; a pass is claimed again with it.
+    let seconds = (kind == Token::Ticket).then(|| {
+        let closes_ms = sale.room.snapshot().control.closes_ms;
+        closes_ms.saturating_sub(sale.room.now_ms()) / 1000 + DAY_SECONDS
+    });
+    if let Some(line) = cookies::set(kind, sale.id(), https, token, seconds) {
         response.headers_mut().append(header::SET_COOKIE, line);
     }
 }

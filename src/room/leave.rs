@@ -66,12 +66,12 @@ impl Room {
     }
 
     /// Whether a browser may be answered by a redirect once more, on all nodes together. `whose`
-    /// is all that tells it from others. Nobody is sent on while that cannot be known.
-    pub async fn may_send_on(&self, whose: &str, has_cookies: bool) -> bool {
+    /// is all that tells it from others.
+    pub async fn may_send_on(&self, whose: &str, has_cookies: bool) -> Result<bool, Refusal> {
         let bounds = if has_cookies { WITH_COOKIES } else { WITHOUT_COOKIES };
         let whose = self.keys.blind(&self.options.sale, whose);
         let allowed = self.store.may_send_on(&whose, bounds).await;
-        allowed.map_err(|error| self.failed("room.send_on", &error)).unwrap_or(false)
+        allowed.map_err(|error| self.failed("room.send_on", &error))
     }
 
     pub(super) fn blind(&self, address: AddressKey) -> String {

@@ -10,7 +10,8 @@ mod standing;
 use std::time::Duration;
 
 use crate::config::settings::Limits;
-use crate::domain::limits::Subject;
+use crate::domain::limits::{Quota, Subject};
+use crate::domain::rate::Rate;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::telemetry::Metrics;
 use governor::clock::{Clock, DefaultClock};
@@ -24,6 +25,7 @@ pub(super) struct Limiter<C: Clock + Clone = DefaultClock> {
     per_account: Keyed<C>,
     poll: Keyed<C>,
     per_admission: Keyed<C>,
+    recovery: Keyed<C>,
     metrics: LimitMetrics,
 }
 
@@ -53,16 +55,18 @@ impl<C: Clock + Clone> Limiter<C> {
             per_account: keyed(settings.per_account.into()),
             poll: keyed(settings.poll.into()),
             per_admission: keyed(settings.per_admission.into()),
+            recovery: keyed(recovery()),
             metrics,
         }
     }
 
-    fn keyed(&self) -> [(&'static str, &Keyed<C>); 4] {
+    fn keyed(&self) -> [(&'static str, &Keyed<C>); 5] {
         [
             ("per_ip", &self.per_ip),
             ("per_account", &self.per_account),
             ("poll", &self.poll),
             ("per_admission", &self.per_admission),
+            ("recovery", &self.recovery),
         ]
     }
 
@@ -73,6 +77,7 @@ impl<C: Clock + Clone> Limiter<C> {
             Subject::Poll(_) => ("poll", "this place in line", &self.poll),
             Subject::Account(_) => ("per_account", "this account", &self.per_account),
             Subject::Address(_) => ("per_ip", "your network", &self.per_ip),
+            Subject::Recovery(_) => ("recovery", "your network", &self.recovery),
         };
         let quota = keyed.quota();
         keyed.check(&subject).map(|left| Standing::served(limit, quota, left)).map_err(|wait| {
@@ -88,6 +93,13 @@ impl<C: Clock + Clone> Limiter<C> {
             self.metrics.keys(limit, keyed.len());
         }
     }
+}
+
+/// Recovery codes tried, right or wrong: five a minute. Guessing one takes ages.
+fn recovery() -> Quota {
+    #[expect(clippy::expect_used, reason = "a constant within the bounds")]
+    let rate = Rate::per_second(5.0 / 60.0).expect("a constant within the bounds");
+    Quota { rate, burst: 5 }
 }
 
 /// Sign-in is not asked about ever new cookies of one address.

@@ -113,6 +113,8 @@ impl<'a> Page<'a> {
             PageState::Booked => "booked",
             PageState::Admitted => "admitted",
             PageState::Missed => "missed",
+            PageState::Left => "left",
+            PageState::Cookies => "cookies",
             PageState::Paused => "paused",
             PageState::AllHeld => "all-held",
             PageState::Gone => "gone",
@@ -129,11 +131,14 @@ impl<'a> Page<'a> {
     fn join_label(&self) -> Option<&'static str> {
         match self.v.state {
             PageState::Missed => Some(self.t.rejoin),
+            PageState::Left => Some(self.t.join_again),
             _ if self.v.has_place() => None,
             PageState::Lobby => Some(self.t.join_draw),
-            PageState::Drawing | PageState::Open | PageState::Paused | PageState::AllHeld => {
-                Some(self.t.join_line)
-            }
+            PageState::Drawing
+            | PageState::Open
+            | PageState::Paused
+            | PageState::AllHeld
+            | PageState::Cookies => Some(self.t.join_line),
             _ => None,
         }
     }
@@ -154,7 +159,7 @@ impl<'a> Page<'a> {
         let late = self.v.place.entry.is_none();
         match self.v.state {
             PageState::Upcoming | PageState::Lobby | PageState::Drawing => Some(self.t.order_draw),
-            PageState::Open | PageState::Missed => Some(self.t.order_open),
+            PageState::Open | PageState::Missed | PageState::Left => Some(self.t.order_open),
             _ if !self.in_line() => None,
             _ if !self.v.has_place() => Some(self.t.order_open),
             _ if late => Some(self.t.order_late),
@@ -182,6 +187,36 @@ impl<'a> Page<'a> {
             _ => t.away_line,
         };
         Some(text.replace("{}", window))
+    }
+
+    /// Whether there is a place to give up.
+    fn can_leave(&self) -> bool {
+        let is_early = matches!(self.v.state, PageState::Lobby | PageState::Drawing);
+        (is_early || self.in_line()) && self.v.has_place() && !self.sale.is_empty()
+    }
+
+    /// Whether another place than the one shown may be come back to.
+    fn can_recover(&self) -> bool {
+        let has_room = matches!(
+            self.v.state,
+            PageState::Lobby
+                | PageState::Drawing
+                | PageState::Open
+                | PageState::Waiting
+                | PageState::Paused
+                | PageState::AllHeld
+                | PageState::Missed
+                | PageState::Left
+                | PageState::Full
+        );
+        has_room && !self.sale.is_empty()
+    }
+
+    /// The recovery code in groups of four; who is signed in needs none.
+    fn code(&self) -> Option<String> {
+        let code = self.v.recovery.as_deref().filter(|_| !self.v.account)?;
+        let groups = code.as_bytes().chunks(4).map(String::from_utf8_lossy);
+        Some(groups.collect::<Vec<_>>().join("-"))
     }
 
     fn ahead(&self) -> Option<u64> {
@@ -329,6 +364,8 @@ fn refresh<'a>(v: &'a PageView, next: &'a str) -> Option<Refresh<'a>> {
         PageState::Open
         | PageState::Admitted
         | PageState::Missed
+        | PageState::Left
+        | PageState::Cookies
         | PageState::Gone
         | PageState::Closed
         | PageState::SignIn => return None,

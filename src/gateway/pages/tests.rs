@@ -8,7 +8,7 @@ use crate::gateway::assets;
 
 const NOON: u64 = 1_803_902_400_000;
 
-const STATES: [PageState; 18] = [
+const STATES: [PageState; 20] = [
     PageState::Upcoming,
     PageState::Lobby,
     PageState::Drawing,
@@ -18,6 +18,8 @@ const STATES: [PageState; 18] = [
     PageState::Booked,
     PageState::Admitted,
     PageState::Missed,
+    PageState::Left,
+    PageState::Cookies,
     PageState::Paused,
     PageState::AllHeld,
     PageState::Gone,
@@ -51,9 +53,12 @@ fn view(state: PageState) -> PageView {
         next: "/checkout?item=7&size=m".into(),
         join_key: "k3y-of-the-form".into(),
         place: match state {
-            PageState::Upcoming | PageState::Open | PageState::SignIn | PageState::Full => {
-                Place::none()
-            }
+            PageState::Upcoming
+            | PageState::Open
+            | PageState::Cookies
+            | PageState::SignIn
+            | PageState::Full => Place::none(),
+            PageState::Left => Place { ahead: None, ..place(PlaceState::Left) },
             PageState::Lobby | PageState::Drawing => {
                 Place { position: None, ahead: None, ..place(PlaceState::Entered) }
             }
@@ -65,6 +70,7 @@ fn view(state: PageState) -> PageView {
         },
         admitted_ms: (state == PageState::Booked).then_some(NOON + 7_000),
         claim_window_ms: Some(120_000),
+        recovery: Some("0G1ABCDEFGHJKMNP".into()),
         wait: Some(Eta { low: 4, high: 9 }),
         odds: Some(Odds::Unlikely),
         stock: Some(stock),
@@ -138,6 +144,8 @@ fn each_state_says_in_words_what_it_promises() {
         (PageState::Booked, "your moment is booked"),
         (PageState::Admitted, "href=\"/checkout?item=7"),
         (PageState::Missed, "join again at the end of the line"),
+        (PageState::Left, "You can join again at any time"),
+        (PageState::Cookies, "Allow cookies for this site"),
         (PageState::Paused, "nobody loses a place"),
         (PageState::AllHeld, "What they do not buy comes back"),
         (PageState::Gone, "so nothing comes back"),
@@ -256,17 +264,56 @@ fn no_script_and_no_style_is_inline() {
 }
 
 #[test]
+fn wr_18_the_page_says_that_coming_early_does_not_count_and_shows_number_and_proof() {
+    let drawn = html(&view(PageState::Waiting));
+    for part in [
+        "Joining early did not count",
+        "Your place in line",
+        "No. 1,204",
+        "href=\"/_stanchion/spring-drop/draw\"",
+    ] {
+        assert!(drawn.contains(part), "{part}: {drawn}");
+    }
+    let entered = html(&view(PageState::Lobby));
+    for part in ["however early they came", "Your entry", "No. 18", "/spring-drop/draw"] {
+        assert!(entered.contains(part), "{part}: {entered}");
+    }
+}
+
+#[test]
+fn wr_34_leaving_asks_first_and_a_code_leads_back() {
+    let waiting = html(&view(PageState::Waiting));
+    let (_, asked) = waiting.split_once("<summary>Leave the line</summary>").unwrap();
+    assert!(asked.contains("Your place goes to those behind you at once"));
+    assert!(asked.contains("method=\"post\" action=\"/_stanchion/spring-drop/leave\""));
+    assert!(waiting.contains("0G1A-BCDE-FGHJ-KMNP"));
+    assert!(waiting.contains("action=\"/_stanchion/spring-drop/recover\""));
+
+    let signed_in = html(&PageView { account: true, ..view(PageState::Waiting) });
+    assert!(!signed_in.contains("0G1A-"), "the account is the way back");
+    for over in [PageState::Gone, PageState::Closed, PageState::Admitted, PageState::Left] {
+        assert!(!html(&view(over)).contains("/leave\""), "{over:?}");
+    }
+    let left = html(&view(PageState::Left));
+    assert!(left.contains("/join\"") && !left.contains("data-join"), "only if asked for");
+    let cookies = html(&view(PageState::Cookies));
+    assert!(!cookies.contains("http-equiv"), "no page without cookies goes round in circles");
+}
+
+const PAGE_FILES: [&str; 3] = ["queue.css", "queue.js", "mark.svg"];
+
+#[test]
 fn the_first_load_stays_within_twenty_kilobytes() {
-    let files = ["queue.css", "queue.js", "mark.svg"];
+    let files = PAGE_FILES;
     let fixed: usize = files
         .iter()
         .map(|file| assets::url(file).unwrap().rsplit('/').next().unwrap())
         .map(|name| assets::find(name).unwrap().bytes.len())
         .sum();
-    for state in STATES {
-        let total = fixed + render(&view(state)).unwrap().len();
-        assert!(total <= 20_000, "{state:?}: {total} bytes");
-    }
+    let total = |state| fixed + render(&view(state)).unwrap().len();
+    let largest = STATES.map(|state| (total(state), state)).into_iter().max_by_key(|it| it.0);
+    let (bytes, state) = largest.unwrap();
+    assert!(bytes <= 20_000, "{state:?}: {bytes} bytes");
 }
 
 #[test]
@@ -285,6 +332,10 @@ fn every_template_and_every_static_file_is_used() {
         assert!(used, "{path}");
     }
     for (path, _) in read("static") {
+        let is_the_shops = ["static/hold.js", "static/stock.js"].contains(&path.as_str());
+        if is_the_shops {
+            continue;
+        }
         let url = assets::url(path.strip_prefix("static/").unwrap()).unwrap();
         assert!(html(&view(PageState::Lobby)).contains(url), "{path}");
     }

@@ -26,6 +26,10 @@ pub enum PageState {
     Admitted,
     /// Called, and did not come in time.
     Missed,
+    /// Gave the place up.
+    Left,
+    /// The browser was sent on and came back without its cookies.
+    Cookies,
     /// Nobody is let in just now; places stay.
     Paused,
     /// Nothing is free, but held units may come back.
@@ -54,18 +58,20 @@ impl PageState {
         match (phase, place.state) {
             (_, PlaceState::Admitted) => Self::Admitted,
             (Phase::Upcoming, _) => Self::Upcoming,
+            (Phase::Lobby | Phase::Drawing, PlaceState::Left) => Self::Left,
             (Phase::Lobby, _) => Self::Lobby,
             (Phase::Drawing, _) => Self::Drawing,
             (Phase::Closed, _) => Self::Closed,
             (Phase::Open, _) if supply == Some(Supply::Gone) => Self::Gone,
             (Phase::Open, PlaceState::Missed) => Self::Missed,
+            (Phase::Open, PlaceState::Left) => Self::Left,
             (Phase::Open, _) if paused => Self::Paused,
             (Phase::Open, PlaceState::Called) if place.admitted_at.is_some() => Self::Booked,
             (Phase::Open, PlaceState::Called) => Self::Called,
             (Phase::Open, _) if supply == Some(Supply::AllHeld) => Self::AllHeld,
             // Entered only until this node has the draw.
             (Phase::Open, PlaceState::Entered | PlaceState::Waiting) => Self::Waiting,
-            (Phase::Open, PlaceState::None | PlaceState::Left) => Self::Open,
+            (Phase::Open, PlaceState::None) => Self::Open,
         }
     }
 }
@@ -103,6 +109,8 @@ pub struct PageView {
     pub place: Place,
     /// The place is tied to an account, so it survives a lost cookie and another device.
     pub account: bool,
+    /// Sixteen characters that lead back to the place.
+    pub recovery: Option<String>,
     /// The booked slot, in ms since the epoch.
     pub admitted_ms: Option<u64>,
     /// How long a called visitor may take, in ms.
@@ -139,6 +147,7 @@ impl PageView {
             join_key: String::new(),
             place: Place::none(),
             account: false,
+            recovery: None,
             admitted_ms: None,
             claim_window_ms: None,
             wait: None,

@@ -53,6 +53,10 @@ heads {
         "The shop is open for you. Your turn lasts for a limited time, so go on now.";
     missed: "Missed", "Your turn has passed",
         "You were called, and your time to go in is over. You can join again at the end of the line.";
+    left: "Left", "You have left the line",
+        "Your place has gone to those behind you. You can join again at any time: that is a new place, not the old one.";
+    cookies: "Cookies", "This page needs cookies",
+        "Your place in line is kept in a cookie, and your browser has not sent ours back. Allow cookies for this site, then go on.";
     paused: "Paused", "The sale is paused",
         "Nobody is let in at the moment, and nobody loses a place. It goes on by itself.";
     all_held: "All held", "Every unit is in a basket right now",
@@ -108,6 +112,14 @@ texts {
     join_draw: "Join the draw";
     join_line: "Join the line";
     rejoin: "Join again at the end";
+    join_again: "Join again";
+    leave: "Leave the line";
+    leave_text: "Your place goes to those behind you at once. Joining again is a new place, behind everybody.";
+    leave_yes: "Give my place up";
+    code_title: "Your place on another device";
+    code_text: "This code leads back to your place. Write it down, and show it to nobody:";
+    code_label: "Recovery code";
+    code_go: "Go to its place";
     go_in: "Go in";
     go_on: "Go on to the shop";
     sign_in_button: "Sign in";
@@ -142,6 +154,7 @@ texts {
     hours_other: "{} hours";
     js_offline: "No connection. Your place is kept; trying again.";
     js_busy: "Very busy. Your place is kept; trying again.";
+    js_cookies: "Your browser keeps no cookies, so it cannot keep your place. Allow them for this site, then reload.";
     js_title_ahead: "{} ahead";
 }}
 
@@ -159,6 +172,8 @@ impl Words {
             PageState::Booked => &self.booked,
             PageState::Admitted => &self.admitted,
             PageState::Missed => &self.missed,
+            PageState::Left => &self.left,
+            PageState::Cookies => &self.cookies,
             PageState::Paused => &self.paused,
             PageState::AllHeld => &self.all_held,
             PageState::Gone => &self.gone,

@@ -11,17 +11,17 @@ use super::origin::header;
 use super::wire::{ask, status};
 use super::{Edge, shared};
 
-fn keys(edge: &Edge) -> Keys {
+pub(super) fn keys(edge: &Edge) -> Keys {
     Keys::load(&edge.installation.folder().join("keys")).unwrap()
 }
 
-fn ticket(keys: &Keys, sale: &str, run: u64, number: u64) -> Ticket {
+pub(super) fn ticket(keys: &Keys, sale: &str, run: u64, number: u64) -> Ticket {
     let (sale, cohort) = (SaleId::parse(sale).unwrap(), Cohort::Entry(number));
     let sub = keys.subject(&sale, run, cohort);
     Ticket { sale, run, sub, cohort, account: None, issued_at: SystemClock.now_ms() / 1000 }
 }
 
-fn admission(keys: &Keys, sale: &str, epoch: u64, slot_ms: u64) -> Admission {
+pub(super) fn admission(keys: &Keys, sale: &str, epoch: u64, slot_ms: u64) -> Admission {
     let ticket = ticket(keys, sale, 1, 7);
     let jti = keys.admission_id(&ticket.sub, epoch);
     Admission::at_slot(&ticket, epoch, 7, slot_ms, 600_000, jti)

@@ -1,13 +1,19 @@
 //! The edge, judged from outside: raw bytes in, and a shop that writes down what reached it.
 
 mod admitted;
+mod browser;
 mod certificates;
+mod events;
+mod forward_auth;
 mod framing;
 mod gate;
+mod landing;
+mod leaving;
 mod limits;
 mod neighbours;
 pub(crate) mod origin;
 mod passes;
+mod places;
 mod proxied;
 mod redirects;
 mod secure;
@@ -47,8 +53,18 @@ impl Edge {
         cores: usize,
         turn: impl FnOnce(&mut ConfigFile, &Origin),
     ) -> Self {
-        let shop = Origin::start();
-        let mut config = ConfigFile::new(&shop.url(), std::slice::from_ref(&plan)).unwrap();
+        Self::of(ground, &[plan], cores, turn)
+    }
+
+    /// One with several sales; the first is its plan.
+    fn of(
+        ground: &Ground,
+        plans: &[SalePlan],
+        cores: usize,
+        turn: impl FnOnce(&mut ConfigFile, &Origin),
+    ) -> Self {
+        let (shop, plan) = (Origin::start(), plans[0].clone());
+        let mut config = ConfigFile::new(&shop.url(), plans).unwrap();
         turn(&mut config, &shop);
         let installation = ground.install(Layout { gateways: 1, cores }, config);
         Self { installation, shop, plan }
@@ -73,6 +89,20 @@ impl Edge {
         }
     }
 
+    /// Waits until the sale is open.
+    fn await_open(&self) {
+        let since = Instant::now();
+        let path = format!("GET /_stanchion/{}/status", self.plan.id);
+        loop {
+            let told = ask(&self.url(), &path, &[]);
+            if told.contains("\"phase\":\"open\"") && told.contains("\"paused\":false") {
+                return;
+            }
+            assert!(since.elapsed() < Duration::from_secs(20), "the sale never opened: {told}");
+            std::thread::sleep(Duration::from_millis(25));
+        }
+    }
+
     /// The gateway's resident memory, in KiB.
     fn memory_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!(
@@ -83,6 +113,32 @@ impl Edge {
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
+}
+
+/// An edge with a core whose lobby stays open, believing what this machine's proxies say.
+fn lobby() -> Arc<Edge> {
+    static LOBBY: std::sync::OnceLock<Arc<Edge>> = std::sync::OnceLock::new();
+    let start = || {
+        let ground = Ground::new("lobby");
+        let plan = ground.sale_opening_in(3_600_000, 10);
+        let edge = Edge::on(&ground, plan, 1, |config, _| {
+            no_limits(config);
+            config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
+            config.set("public.cors_origins", vec!["https://shop.test"]).unwrap();
+            config.set("sale.0.never_gate", vec!["POST /checkout/notify"]).unwrap();
+        });
+        edge.await_lobby();
+        Arc::new(edge)
+    };
+    Arc::clone(LOBBY.get_or_init(start))
+}
+
+/// An edge with a core whose sale opens soon, and lets many in.
+fn open_edge(topic: &str, opens_in_ms: u64) -> Edge {
+    let ground = Ground::new(topic);
+    let mut plan = ground.sale_opening_in(opens_in_ms, 10);
+    plan.rate = "500/s".into();
+    Edge::on(&ground, plan, 1, |config, _| no_limits(config))
 }
 
 /// Limits out of the way, for journeys about something else.

@@ -2,72 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::browser::Browser;
+use super::open_edge;
 use super::origin::header;
 use super::wire::{ask, status};
-use super::{Edge, no_limits};
-use crate::fixture::Ground;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A browser that keeps cookies and follows nothing by itself.
-struct Browser<'a> {
-    edge: &'a Edge,
-    cookies: Vec<(String, String)>,
-}
-
-impl<'a> Browser<'a> {
-    fn new(edge: &'a Edge) -> Self {
-        Self { edge, cookies: Vec::new() }
-    }
-
-    fn go(&mut self, line: &str, form: Option<&str>) -> String {
-        let pairs: Vec<_> =
-            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let cookie = format!("Cookie: {}", pairs.join("; "));
-        let length = format!("Content-Length: {}", form.unwrap_or_default().len());
-        let mut headers = vec!["Accept: text/html", "Sec-Fetch-Mode: navigate"];
-        if !pairs.is_empty() {
-            headers.push(&cookie);
-        }
-        if let Some(form) = form {
-            headers.extend(["Content-Type: application/x-www-form-urlencoded", &length, "", form]);
-        }
-        let answer = ask(&self.edge.url(), line, &headers);
-        for line in answer.lines().take_while(|line| !line.is_empty()) {
-            if let Some(pair) = line.strip_prefix("set-cookie: ") {
-                let (name, rest) = pair.split_once('=').unwrap();
-                let value = rest.split(';').next().unwrap().to_owned();
-                self.cookies.retain(|(known, _)| known != name);
-                self.cookies.push((name.to_owned(), value));
-            }
-        }
-        answer
-    }
-
-    fn has(&self, kind: &str) -> bool {
-        self.cookies.iter().any(|(name, _)| name.starts_with(&format!("stanchion-{kind}-")))
-    }
-
-    /// Asks for a page until it is answered otherwise than by the queue.
-    fn until_moved(&mut self, line: &str) -> String {
-        let since = Instant::now();
-        loop {
-            let answer = self.go(line, None);
-            if status(&answer) == 303 {
-                return answer;
-            }
-            assert!(since.elapsed() < PATIENCE, "still in line: {answer}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-fn open_edge(topic: &str, opens_in_ms: u64) -> Edge {
-    let ground = Ground::new(topic);
-    let mut plan = ground.sale_opening_in(opens_in_ms, 10);
-    plan.rate = "500/s".into();
-    Edge::on(&ground, plan, 1, |config, _| no_limits(config))
-}
 
 #[test]
 fn a_shopper_without_a_script_joins_is_called_enters_and_orders() {

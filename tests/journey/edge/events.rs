@@ -1,0 +1,140 @@
+//! Server-sent events: the same status body, told by itself.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use super::admitted::{admission, keys};
+use super::browser::Browser;
+use super::wire::{ask, connect, status};
+use super::{Edge, lobby};
+use crate::fixture::{Ground, now_ms};
+
+/// An open stream of events.
+struct Events {
+    reader: BufReader<TcpStream>,
+    head: String,
+}
+
+impl Events {
+    fn open(edge: &Edge, headers: &str) -> Self {
+        let mut stream = connect(&edge.url());
+        let line = format!(
+            "GET /_stanchion/{}/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n",
+            edge.plan.id
+        );
+        stream.write_all(line.as_bytes()).unwrap();
+        let mut events = Self { reader: BufReader::new(stream), head: String::new() };
+        while !events.head.ends_with("\r\n\r\n") {
+            assert!(events.reader.read_line(&mut events.head).unwrap() > 0, "{}", events.head);
+        }
+        events
+    }
+
+    /// The next line; nothing at the end of the body.
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.reader.read_line(&mut line).unwrap();
+        (read > 0 && line != "0\r\n").then_some(line)
+    }
+
+    /// The next status; nothing at the end.
+    fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(data) = self.line()?.strip_prefix("data:") {
+                return Some(serde_json::from_str(data).unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_tells_the_status_body_and_what_changes() {
+    let edge = lobby();
+    let mut browser = Browser::new(&edge);
+    browser.post("join", "join_key=streamed&next=/checkout/x");
+    let ticket = format!("Stanchion-Ticket: {}\r\n", browser.value("ticket").unwrap());
+
+    let mut events = Events::open(&edge, &ticket);
+    assert!(events.head.contains("content-type: text/event-stream"), "{}", events.head);
+    assert!(events.head.contains("cache-control: private, no-store"), "{}", events.head);
+    let first = events.next().unwrap();
+
+    let polled = browser.go(&format!("GET /_stanchion/{}/status", edge.plan.id), None);
+    let (_, polled) = polled.split_once("\r\n\r\n").unwrap();
+    let mut polled: Value = serde_json::from_str(polled).unwrap();
+    let mut told = first.clone();
+    for of in [&mut polled, &mut told] {
+        of["server_time"] = Value::Null;
+        of["poll_after_ms"] = Value::Null;
+        of["stock"] = Value::Null;
+        of["paused"] = Value::Null;
+    }
+    assert_eq!(told, polled, "the same body");
+    browser.post("leave", "next=/checkout/x");
+    let changed = loop {
+        let status = events.next().expect("the stream goes on");
+        if status["place"]["state"] != "entered" {
+            break status;
+        }
+    };
+    assert_eq!(changed["place"]["state"], "left");
+}
+
+#[test]
+fn a_stream_says_when_to_come_again_and_ends_with_the_admission() {
+    let edge = lobby();
+    let keys = keys(&edge);
+    let pass = keys.mint_admission(&admission(&keys, &edge.plan.id, 1, now_ms() - 1_000));
+    let mut events = Events::open(&edge, &format!("Stanchion-Admission: {pass}\r\n"));
+
+    let mut lines = Vec::new();
+    while let Some(line) = events.line() {
+        lines.push(line);
+    }
+
+    let all = lines.concat();
+    assert!(all.contains("retry:") && all.contains("\"state\":\"admitted\""), "{all}");
+    assert_eq!(all.matches("data:").count(), 1, "{all}");
+    let head = ask(&edge.url(), &format!("HEAD /_stanchion/{}/events", edge.plan.id), &[]);
+    assert_eq!(status(&head), 200, "{head}");
+}
+
+#[test]
+fn there_are_only_so_many_streams_and_a_node_that_stops_ends_them() {
+    let ground = Ground::new("streams");
+    let plan = ground.sale_opening_in(600_000, 10);
+    let mut edge = Edge::on(&ground, plan, 1, |config, _| {
+        super::no_limits(config);
+        config.set("limits.max_connections", 12).unwrap();
+    });
+    edge.await_lobby();
+    let mut open: Vec<_> = (0..6).map(|_| Events::open(&edge, "")).collect();
+    for events in &mut open {
+        assert!(events.head.starts_with("HTTP/1.1 200"), "{}", events.head);
+        assert_eq!(events.next().unwrap()["place"]["state"], "none");
+    }
+
+    let full = ask(&edge.url(), &format!("GET /_stanchion/{}/events", edge.plan.id), &[]);
+    assert_eq!(status(&full), 503, "{full}");
+    assert!(full.contains("\"code\":\"overloaded\"") && full.contains("retry-after: 30"), "{full}");
+    drop(open.pop());
+    let since = std::time::Instant::now();
+    let mut again = loop {
+        let events = Events::open(&edge, "");
+        if events.head.starts_with("HTTP/1.1 200") {
+            break events;
+        }
+        assert!(since.elapsed().as_secs() < 20, "a stream that is gone gives its seat back");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    again.next().unwrap();
+
+    edge.installation.gateways[0].signal(nix::sys::signal::Signal::SIGTERM).unwrap();
+    for events in &mut open {
+        while events.line().is_some() {}
+    }
+    let ended = edge.installation.gateways[0].stop();
+    assert!(ended.is_ok_and(|status| status.success()));
+}
