@@ -2,9 +2,10 @@
 
 use hyper::{Method, Response};
 
-use super::asked::{Asked, Reader};
+use super::asked::Asked;
 use super::cookies::Kind as Token;
 use super::identify::Visitor;
+use super::reader::{Reader, is_prefetch};
 use super::sale::SaleGate;
 use super::waiting;
 use crate::domain::limits::AddressKey;
@@ -22,10 +23,13 @@ pub(super) async fn at_sign_in(
 ) -> Option<String> {
     let account = visitor.account_id()?.clone();
     let ticket = visitor.ticket.as_ref().filter(|ticket| ticket.account.is_none())?;
+    if sale.room.has_left(ticket) {
+        return None;
+    }
     let in_lobby = sale.room.snapshot().phase(sale.room.now_ms()) == Phase::Lobby;
     let by_person = asked.method() == Method::GET
         && asked.reader == Reader::Person
-        && !asked.is_prefetch()
+        && !is_prefetch(asked.headers())
         && sale.settings.queue_status < 500;
     if !in_lobby || !by_person {
         return None;
