@@ -9,9 +9,12 @@ use tokio::net::TcpListener;
 use super::probes;
 use super::serve::Parts;
 use crate::clock::RoomClock;
+use crate::config::secret::secret;
 use crate::config::settings::Sale;
 use crate::keeper::Keeper;
 use crate::ops::health::Health;
+use crate::reservations::retention::keep_forgetting;
+use crate::reservations::webhook::{Signer, Webhook, WebhookMetrics};
 use crate::reservations::{Reservations, api};
 use crate::store::postgres::{Database, Ledger, Options};
 use crate::store::redis::gate::Gate;
@@ -27,12 +30,15 @@ pub(super) async fn start(
     health: &mut Health,
 ) -> anyhow::Result<()> {
     let url = parts.secrets.database_url.as_ref().context("core.database_url_env: no URL")?;
-    let database = Database::open(url.expose_secret(), Options::default())
-        .await
-        .context("core.database_url_env")?;
+    let accept_lost_commits = parts.settings.core.accept_lost_commits;
+    let options = Options { accept_lost_commits, ..Options::default() };
+    let database =
+        Database::open(url.expose_secret(), options).await.context("core.database_url_env")?;
     let asked = database.clone();
     health.add("postgres", true, move || probes::postgres(asked.clone()));
 
+    let forgetting =
+        keep_forgetting(database.clone(), parts.settings.sales.clone(), parts.life.ending());
     let ledger = Ledger::new(database);
     // Stock first: figures of a sale without its units would say "sold out".
     // Admissions are judged by Redis' clock, which signed them.
@@ -41,6 +47,9 @@ pub(super) async fn start(
     for sale in &parts.settings.sales {
         keep(parts, &ledger, &clock, sale).await?;
     }
+    // After the control records: a sale's close is read from its own.
+    parts.life.background("retention", forgetting);
+    webhooks(parts, &ledger)?;
     let keys = Arc::clone(&parts.keys);
     let read_admission = Arc::new(move |raw: &str| keys.read_admission(raw));
     let router = api::router(
@@ -50,6 +59,20 @@ pub(super) async fn start(
         parts.secrets.ops_key.as_ref(),
     );
     parts.serve_router("core listener", listener, router);
+    Ok(())
+}
+
+/// Delivers events to whoever wants to hear of them.
+fn webhooks(parts: &Parts, ledger: &Ledger) -> anyhow::Result<()> {
+    let metrics = WebhookMetrics::default();
+    parts.metrics.register(|registry| metrics.register(registry));
+    for webhook in &parts.settings.core.webhooks {
+        let cure = "set it to the receiver's signing secret, whsec_… or any text";
+        let signer = Signer::new(&secret("core.webhook.secret_env", &webhook.secret_env, cure)?);
+        let webhook = Webhook::new(ledger.clone(), &webhook.url, signer, metrics.clone())
+            .context("core.webhook.url")?;
+        parts.life.background("webhook", webhook.run(parts.life.ending()));
+    }
     Ok(())
 }
 

@@ -14,10 +14,12 @@ mod reconcile;
 mod refuse;
 mod reserve;
 mod restock;
+pub mod retention;
 mod shelf;
 mod state;
 mod sweep;
 mod unmarked;
+pub mod webhook;
 
 pub use metrics::ReservationMetrics;
 pub use reconcile::{Action, Reconciled};

@@ -11,10 +11,12 @@ mod markers;
 mod migrate;
 mod passes;
 mod read;
+mod retention;
 mod room;
 mod stock;
 mod take;
 mod trail;
+mod webhook;
 
 pub use audit::Finding;
 pub use database::{Client, Database, DatabaseError, Options};

@@ -1,0 +1,103 @@
+//! Forgetting: after a sale's close and its retention, nothing is left that names a person, and
+//! every total is as before.
+
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::database::{Database, DatabaseError};
+use super::ledger::parsed;
+use crate::domain::id::SaleId;
+
+/// Rows that one statement looks at.
+const CHUNK: i64 = 1_000;
+
+const KEEP: &str = "
+    INSERT INTO retention (sale, keep) VALUES ($1, $2::bigint * interval '1 ms')
+    ON CONFLICT (sale) DO UPDATE SET keep = excluded.keep WHERE retention.keep <> excluded.keep";
+const DUE: &str = "
+    SELECT r.sale FROM retention r JOIN control c ON c.sale = r.sale
+    WHERE to_timestamp((c.record ->> 'closes_ms')::bigint / 1000.0) + r.keep <= clock_timestamp()
+    ORDER BY r.sale";
+/// Held and settling reservations are still somebody's: they are forgotten once decided.
+const RESERVATIONS: &str = "
+    WITH page AS (
+        SELECT id FROM reservation WHERE sale = $1 AND id > $2
+        ORDER BY id LIMIT $3
+    ), due AS (
+        SELECT r.id FROM reservation r JOIN page p ON p.id = r.id
+        WHERE r.buyer <> '-' AND r.status <> 'held' AND NOT r.settling
+        FOR UPDATE OF r SKIP LOCKED
+    ), done AS (
+        UPDATE reservation r SET buyer = '-', order_key = r.id::text, payment_ref = NULL
+        FROM due d WHERE r.id = d.id RETURNING 1
+    )
+    SELECT (SELECT max(id::text)::uuid FROM page) AS last, (SELECT count(*) FROM done) AS done";
+/// Names of payments stand in events too; each keeps a name of its own, so that none is told twice.
+const EVENTS: &str = "
+    WITH page AS (
+        SELECT txid, id, reservation FROM outbox
+        WHERE (txid, id) > ($2::text::xid8, $3) ORDER BY txid, id LIMIT $4
+    ), done AS (
+        UPDATE outbox o
+        SET detail = o.detail || jsonb_build_object('payment_ref', 'forgotten-' || o.id)
+        FROM page p JOIN reservation r ON r.id = p.reservation
+        WHERE o.txid = p.txid AND o.id = p.id AND r.sale = $1 AND r.buyer = '-'
+          AND o.detail ? 'payment_ref' AND o.detail ->> 'payment_ref' NOT LIKE 'forgotten-%'
+        RETURNING 1
+    )
+    SELECT p.txid::text, p.id FROM page p ORDER BY p.txid DESC, p.id DESC LIMIT 1";
+const PLACES: &str = "
+    DELETE FROM place WHERE ctid IN (
+        SELECT ctid FROM place WHERE sale = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+impl Database {
+    /// Remembers how long a sale's names are kept after its close, in milliseconds.
+    pub async fn keep_names(&self, sale: &SaleId, keep_ms: u64) -> Result<(), DatabaseError> {
+        let keep = i64::try_from(keep_ms).unwrap_or(i64::MAX);
+        self.run_retention(KEEP, &[&sale.as_str(), &keep]).await?;
+        Ok(())
+    }
+
+    /// The sales whose names are kept long enough.
+    pub async fn forgettable(&self) -> Result<Vec<SaleId>, DatabaseError> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(DUE).await?;
+        let found = client.query(&statement, &[]).await?;
+        found.iter().map(|row| parsed("sale", SaleId::parse(row.try_get(0)?))).collect()
+    }
+
+    /// Forgets who bought what in a sale, chunk by chunk; how many reservations were forgotten.
+    /// Any number of cores may be at it, and a pass that breaks off is taken up by the next.
+    pub async fn forget_names(&self, sale: &SaleId) -> Result<u64, DatabaseError> {
+        let (mut after, mut forgotten) = (Uuid::nil(), 0);
+        let client = self.client().await?;
+        let statement = client.prepare_cached(RESERVATIONS).await?;
+        loop {
+            let row = client.query_one(&statement, &[&sale.as_str(), &after, &CHUNK]).await?;
+            let Some(last) = row.try_get::<_, Option<Uuid>>("last")? else { break };
+            after = last;
+            forgotten += u64::try_from(row.try_get::<_, i64>("done")?).unwrap_or(0);
+        }
+        let events = client.prepare_cached(EVENTS).await?;
+        let (mut transaction, mut number) = ("0".to_owned(), 0_i64);
+        let from_events = forgotten > 0;
+        while from_events {
+            let sale = sale.as_str();
+            let page = client.query_opt(&events, &[&sale, &transaction, &number, &CHUNK]).await?;
+            let Some(row) = page else { break };
+            (transaction, number) = (row.try_get(0)?, row.try_get(1)?);
+        }
+        while self.run_retention(PLACES, &[&sale.as_str(), &CHUNK]).await? > 0 {}
+        Ok(forgotten)
+    }
+
+    async fn run_retention(
+        &self,
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, DatabaseError> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(sql).await?;
+        Ok(client.execute(&statement, values).await?)
+    }
+}
