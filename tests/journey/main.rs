@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests spawn what ends with them")]
 
 mod accounts;
+mod aftermath;
 mod browsing;
 mod check;
 mod config;

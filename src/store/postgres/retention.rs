@@ -18,6 +18,9 @@ const DUE: &str = "
     SELECT r.sale FROM retention r JOIN control c ON c.sale = r.sale
     WHERE to_timestamp((c.record ->> 'closes_ms')::bigint / 1000.0) + r.keep <= clock_timestamp()
     ORDER BY r.sale";
+const ANY: &str = "
+    SELECT EXISTS (SELECT 1 FROM reservation
+                   WHERE sale = $1 AND buyer <> '-' AND status <> 'held' AND NOT settling)";
 /// Held and settling reservations are still somebody's: they are forgotten once decided.
 const RESERVATIONS: &str = "
     WITH page AS (
@@ -41,7 +44,8 @@ const EVENTS: &str = "
         UPDATE outbox o
         SET detail = o.detail || jsonb_build_object('payment_ref', 'forgotten-' || o.id)
         FROM page p JOIN reservation r ON r.id = p.reservation
-        WHERE o.txid = p.txid AND o.id = p.id AND r.sale = $1 AND r.buyer = '-'
+        WHERE o.txid = p.txid AND o.id = p.id AND r.sale = $1
+          AND r.status <> 'held' AND NOT r.settling
           AND o.detail ? 'payment_ref' AND o.detail ->> 'payment_ref' NOT LIKE 'forgotten-%'
         RETURNING 1
     )
@@ -69,26 +73,29 @@ impl Database {
     /// Forgets who bought what in a sale, chunk by chunk; how many reservations were forgotten.
     /// Any number of cores may be at it, and a pass that breaks off is taken up by the next.
     pub async fn forget_names(&self, sale: &SaleId) -> Result<u64, DatabaseError> {
-        let (mut after, mut forgotten) = (Uuid::nil(), 0);
+        let sale = sale.as_str();
+        while self.run_retention(PLACES, &[&sale, &CHUNK]).await? > 0 {}
         let client = self.client().await?;
+        let any = client.prepare_cached(ANY).await?;
+        if !client.query_one(&any, &[&sale]).await?.try_get::<_, bool>(0)? {
+            return Ok(0);
+        }
+        // Events first: what is left by a pass that breaks off is found by its reservations.
+        let events = client.prepare_cached(EVENTS).await?;
+        let (mut transaction, mut number) = ("0".to_owned(), 0_i64);
+        let mut page = client.query_opt(&events, &[&sale, &transaction, &number, &CHUNK]).await?;
+        while let Some(row) = page {
+            (transaction, number) = (row.try_get(0)?, row.try_get(1)?);
+            page = client.query_opt(&events, &[&sale, &transaction, &number, &CHUNK]).await?;
+        }
+        let (mut after, mut forgotten) = (Uuid::nil(), 0);
         let statement = client.prepare_cached(RESERVATIONS).await?;
         loop {
-            let row = client.query_one(&statement, &[&sale.as_str(), &after, &CHUNK]).await?;
-            let Some(last) = row.try_get::<_, Option<Uuid>>("last")? else { break };
+            let row = client.query_one(&statement, &[&sale, &after, &CHUNK]).await?;
+            let Some(last) = row.try_get::<_, Option<Uuid>>("last")? else { return Ok(forgotten) };
             after = last;
             forgotten += u64::try_from(row.try_get::<_, i64>("done")?).unwrap_or(0);
         }
-        let events = client.prepare_cached(EVENTS).await?;
-        let (mut transaction, mut number) = ("0".to_owned(), 0_i64);
-        let from_events = forgotten > 0;
-        while from_events {
-            let sale = sale.as_str();
-            let page = client.query_opt(&events, &[&sale, &transaction, &number, &CHUNK]).await?;
-            let Some(row) = page else { break };
-            (transaction, number) = (row.try_get(0)?, row.try_get(1)?);
-        }
-        while self.run_retention(PLACES, &[&sale.as_str(), &CHUNK]).await? > 0 {}
-        Ok(forgotten)
     }
 
     async fn run_retention(
