@@ -246,7 +246,9 @@ impl Gateway {
             Some(_) => original.check_path()?,
             None => self.limit(asked, &visitor, Deed::Look, visitor.holder())?,
         }
-        Ok(original.answer(asked, sale, &visitor, now_ms))
+        let mut answer = original.answer(asked, sale, &visitor, now_ms);
+        renewal::hand_out(&mut answer, asked, sale, &visitor);
+        Ok(answer)
     }
 
     pub(super) async fn visitor(
