@@ -10,6 +10,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use super::inherited::Inherited;
 use super::serve::Parts;
 use crate::config::Settings;
 use crate::config::settings::Listener;
@@ -27,19 +28,26 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    /// Binds what the role needs.
+    /// Takes over or binds what the role needs.
     pub(super) async fn bind(
         settings: &Settings,
         gateway: bool,
         core: bool,
+        mut inherited: Inherited,
     ) -> anyhow::Result<Self> {
+        let from = &mut inherited;
         let mut public = Vec::new();
         let wanted = if gateway { settings.public.listeners.as_slice() } else { &[] };
         for listener in wanted {
-            public.push((bind("public.listener", listener.addr).await?, listener.clone()));
+            public.push((bind("public.listener", listener.addr, from).await?, listener.clone()));
         }
-        let core = if core { Some(bind("core.listen", settings.core.listen).await?) } else { None };
-        Ok(Self { public, core, ops: bind("ops.listen", settings.ops.listen).await? })
+        let core = match core {
+            true => Some(bind("core.listen", settings.core.listen, from).await?),
+            false => None,
+        };
+        let ops = bind("ops.listen", settings.ops.listen, from).await?;
+        inherited.leave();
+        Ok(Self { public, core, ops })
     }
 
     /// One line per listener, for people and for whoever started us on port 0.
@@ -65,7 +73,14 @@ impl Doors {
     }
 }
 
-async fn bind(key: &str, addr: SocketAddr) -> anyhow::Result<TcpListener> {
+async fn bind(
+    key: &str,
+    addr: SocketAddr,
+    inherited: &mut Inherited,
+) -> anyhow::Result<TcpListener> {
+    if let Some(socket) = inherited.claim(addr)? {
+        return Ok(socket);
+    }
     TcpListener::bind(addr).await.with_context(|| {
         format!("{key}: {addr} cannot be listened on; is something else running there?")
     })

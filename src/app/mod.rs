@@ -3,6 +3,7 @@
 mod core;
 mod eviction;
 mod gateway;
+mod inherited;
 mod keys;
 mod limits;
 mod listeners;

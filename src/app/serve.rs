@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
+use super::inherited::Inherited;
 use super::listeners::Doors;
 use super::secrets::Secrets;
 use super::{core, eviction, gateway, keys, limits, nodes, probes, reload, settle, steer};
@@ -75,13 +76,15 @@ pub(super) struct Parts {
 
 /// Runs until it is told to stop, or until a part of it dies.
 pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Result<()> {
+    let inherited = Inherited::take()?;
     let mut settings = loaded.settings.clone();
     limits::raise(&mut settings.limits.max_connections);
     let signals = Signals::listen().context("listening for SIGTERM and SIGINT")?;
     let life = Lifecycle::new();
     let reload = Arc::new(ReloadState::new(&loaded.file, &loaded.settings));
     let parts = parts(settings, reload, role, secrets, life.clone())?;
-    let doors = Doors::bind(&parts.settings, role.has_gateway(), role.has_core()).await?;
+    let doors =
+        Doors::bind(&parts.settings, role.has_gateway(), role.has_core(), inherited).await?;
     doors.announce()?;
     eviction::refuse(&parts).await?;
     let desk = steer::desk(&parts, &steer::core_urls(&doors, &parts.settings))?;

@@ -26,6 +26,8 @@ use super::tls;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// From there to the first whole request head.
 const FIRST_REQUEST_MAX: Duration = Duration::from_secs(10);
+/// The same once the doors have closed: it may be on its way already.
+const LAST_REQUEST_MAX: Duration = Duration::from_millis(500);
 /// For each later head; hyper's one knob is also how long an idle connection is kept.
 const HEAD_MAX: Duration = Duration::from_secs(15);
 /// The same for a trusted proxy, whose connections many visitors share.
@@ -202,10 +204,13 @@ impl Life {
                 () = self.stop.cancelled() => break,
             }
         }
-        if !self.peer.guest.has_asked() {
-            return;
-        }
         end_softly(connection.as_mut());
+        if !self.peer.guest.has_asked() {
+            let last = tokio::time::timeout(LAST_REQUEST_MAX, connection.as_mut()).await;
+            if last.is_ok() || !self.peer.guest.has_asked() {
+                return;
+            }
+        }
         match tokio::time::timeout(self.drain, connection).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),

@@ -9,6 +9,7 @@ mod framing;
 mod gate;
 mod landing;
 mod leaving;
+mod handover;
 mod limits;
 mod neighbours;
 pub(crate) mod origin;

@@ -229,3 +229,56 @@ async fn who_holds_a_ticket_does_not_count_among_the_connections_of_an_address()
     assert_eq!(asked(&mut one_more, "/any", "").await, 0, "closed unanswered");
     assert_eq!(asked(&mut from("127.0.0.6", &url).await, "/any", "").await, 200);
 }
+
+#[test]
+fn wr_44_a_place_and_an_admission_go_with_their_visitor_to_another_address() {
+    let edge = Edge::start("moving", |config, _| {
+        no_limits(config);
+        config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
+    });
+    let (keys, sale) = (keys(&edge), edge.plan.id.as_str());
+    let ticket = ticket(&keys, sale, 3);
+    let jti = keys.admission_id(&ticket.sub, 1);
+    let admission = Admission::at_slot(&ticket, 1, 3, SystemClock.now_ms() - 1_000, 600_000, jti);
+    let pass = format!("Stanchion-Admission: {}", keys.mint_admission(&admission));
+    let ticket = format!("Stanchion-Ticket: {}", keys.mint_ticket(ticket));
+
+    for address in ["203.0.113.9", "198.51.100.1", "2001:db8::1", "2001:db8::2", "::ffff:1.2.3.4"] {
+        let from = format!("X-Forwarded-For: {address}");
+        let status_line = format!("GET /_stanchion/{sale}/status");
+        let told = ask(&edge.url(), &status_line, &[&from, &ticket]);
+        assert!(told.contains("\"entry\":3"), "{address}: {told}");
+        let through = ask(&edge.url(), "GET /checkout/moving", &[&from, &pass]);
+        assert_eq!(status(&through), 200, "{address}: {through}");
+    }
+    assert_eq!(edge.shop.heads("/checkout/moving").len(), 5);
+}
+
+#[test]
+fn wr_44_places_of_an_address_are_counted_by_its_64_and_mapped_ones_unwrapped() {
+    let ground = Ground::new("homes");
+    let plan = ground.sale_opening_in(600_000, 10);
+    let edge = Edge::on(&ground, plan, 1, |config, _| {
+        no_limits(config);
+        config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
+        config.set("sale.0.places_per_ip", 1).unwrap();
+    });
+    edge.await_lobby();
+    let join = |address: &str, key: &str| {
+        let headers = [
+            format!("X-Forwarded-For: {address}"),
+            format!("Idempotency-Key: {key}"),
+            "Content-Length: 0".to_owned(),
+        ];
+        let headers = headers.each_ref().map(String::as_str);
+        ask(&edge.url(), &format!("POST /_stanchion/{}/join", edge.plan.id), &headers)
+    };
+    for (address, neighbour) in [("2001:db8::1", "2001:db8::ffff:9"), ("1.2.3.4", "::ffff:1.2.3.4")]
+    {
+        assert_eq!(status(&join(address, address)), 201, "{address}");
+        let refused = join(neighbour, neighbour);
+        assert!(refused.contains("\"code\":\"too-many-places\""), "{neighbour}: {refused}");
+        assert_eq!(status(&join(neighbour, address)), 200, "who has a place keeps it");
+    }
+    assert_eq!(status(&join("2001:db8:0:1::1", "next door")), 201);
+}
