@@ -30,6 +30,7 @@ mod ledger_life;
 mod ledger_lost;
 mod loss;
 mod modes;
+mod ops_page;
 mod processes;
 mod reload;
 mod renewal;

@@ -67,7 +67,8 @@ pub(super) async fn begin(
     let typed = form(&bytes).remove("key").unwrap_or_default();
     let given = || {
         refuse_foreign(&headers)?;
-        let wrong = || Refusal::new(Problem::NotAdmitted, "this is not the operators' key");
+        let wrong =
+            || Refusal::new(Problem::NotAdmitted, "this is not the operators' key").status(401);
         let mut as_header = HeaderMap::new();
         let bearer = HeaderValue::from_str(&format!("Bearer {typed}")).map_err(|_| wrong())?;
         as_header.insert(AUTHORIZATION, bearer);
