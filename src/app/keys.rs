@@ -1,12 +1,14 @@
 //! The keys of this node: made or read at the start, followed while it runs.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 
 use super::serve::{Parts, Role};
+use crate::config::Settings;
 use crate::room::keys::{Keys, Watch};
+use crate::store::redis::RedisStore;
+use crate::store::redis::room::RoomStore;
 
 /// Follows the key folder, so that keys are rotated without a restart.
 pub(super) fn watch(parts: &Parts) {
@@ -17,9 +19,14 @@ pub(super) fn watch(parts: &Parts) {
     });
 }
 
-/// Role `all` makes its own keys in an empty folder: with one node there is nobody to share them
-/// with. Any other node that made its own would sign what the others refuse.
-pub(super) fn load(dir: &Path, role: Role) -> anyhow::Result<Keys> {
+/// Role `all` makes its own keys in an empty folder, if no other node has told of keys. Any other
+/// node that made its own would sign what the others refuse.
+pub(super) async fn load(
+    settings: &Settings,
+    role: Role,
+    redis: &RedisStore,
+) -> anyhow::Result<Keys> {
+    let dir = &settings.keys.dir;
     let empty = match std::fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
@@ -27,6 +34,7 @@ pub(super) fn load(dir: &Path, role: Role) -> anyhow::Result<Keys> {
     let keys = match (empty, role) {
         (false, _) => Keys::load(dir),
         (true, Role::All) => {
+            refuse_second_set(settings, redis).await?;
             tracing::info!(dir = %dir.display(), "no keys yet: making them");
             Keys::generate(dir)
         }
@@ -39,4 +47,26 @@ pub(super) fn load(dir: &Path, role: Role) -> anyhow::Result<Keys> {
         }
     };
     keys.context("keys.dir")
+}
+
+/// Whoever was here before has keys, and places that only they can read.
+async fn refuse_second_set(settings: &Settings, redis: &RedisStore) -> anyhow::Result<()> {
+    let dir = settings.keys.dir.display();
+    for sale in &settings.sales {
+        let known = RoomStore::new(redis.clone(), &sale.id).identity().await;
+        let known = known.with_context(|| {
+            format!(
+                "keys.dir: {dir} has no keys, and whether other nodes have some cannot be asked: \
+                 let Redis answer, or make keys with `stanchion keys new --dir {dir}`"
+            )
+        })?;
+        if let Some(identity) = known {
+            anyhow::bail!(
+                "keys.dir: {dir} has no keys, but nodes with keys (of installation {identity}) \
+                 were here before: copy their folder; only if it is lost for good, and the places \
+                 with it, make new ones with `stanchion keys new --dir {dir}`"
+            );
+        }
+    }
+    Ok(())
 }

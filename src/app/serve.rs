@@ -82,7 +82,7 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     let signals = Signals::listen().context("listening for SIGTERM and SIGINT")?;
     let life = Lifecycle::new();
     let reload = Arc::new(ReloadState::new(&loaded.file, &loaded.settings));
-    let parts = parts(settings, reload, role, secrets, life.clone())?;
+    let parts = parts(settings, reload, role, secrets, life.clone()).await?;
     let doors =
         Doors::bind(&parts.settings, role.has_gateway(), role.has_core(), inherited).await?;
     doors.announce()?;
@@ -137,21 +137,22 @@ fn dash(parts: &Parts, ops: Arc<Ops>, roster: Arc<Roster>, health: Arc<Health>) 
     })
 }
 
-fn parts(
+async fn parts(
     settings: Settings,
     reload: Arc<ReloadState>,
     role: Role,
     secrets: Secrets,
     life: Lifecycle,
 ) -> anyhow::Result<Parts> {
-    let redis = &settings.redis;
+    let (mode, master) = (settings.redis.mode, &settings.redis.master);
+    let redis = connect_as(mode, secrets.redis_url.expose_secret(), master);
+    let redis = redis.context("redis.urls_env")?;
     Ok(Parts {
         life,
         metrics: Arc::new(Metrics::new(role.name())),
-        keys: Arc::new(keys::load(&settings.keys.dir, role)?),
+        keys: Arc::new(keys::load(&settings, role, &redis).await?),
         clock: RoomClock::new(Arc::new(SystemClock)),
-        redis: connect_as(redis.mode, secrets.redis_url.expose_secret(), &redis.master)
-            .context("redis.urls_env")?,
+        redis,
         secrets,
         running: watch::Sender::new(Arc::new(settings.clone())),
         settings: Arc::new(settings),

@@ -6,6 +6,7 @@ mod init;
 mod keys;
 mod migrate;
 mod node;
+mod pass;
 mod sale;
 mod serve;
 mod shell;
@@ -74,6 +75,9 @@ enum Command {
     /// Steer a sale while it runs, from any node; every node follows within a second.
     #[command(subcommand)]
     Sale(sale::Command),
+    /// Staff passes: counted ways past the line.
+    #[command(subcommand)]
+    Pass(pass::Command),
     /// The stock of the sales.
     #[command(subcommand)]
     Stock(stock::Command),
@@ -113,6 +117,7 @@ pub fn run() -> ExitCode {
         Command::Healthcheck { url } => healthcheck(&url),
         Command::Migrate(args) => migrate::run(&args),
         Command::Sale(command) => sale::run(command),
+        Command::Pass(command) => pass::run(command),
         Command::Stock(command) => stock::run(command),
         Command::Keys(command) => keys::run(command),
         Command::Draw(command) => draw::run(command),

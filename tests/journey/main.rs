@@ -24,6 +24,7 @@ mod forward_auth;
 mod gate;
 mod gate_lost;
 mod ground;
+mod keys_rotate;
 mod ledger;
 mod ledger_batch;
 mod ledger_life;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stanchion::lab::rig::{Answer, Client, ConfigFile, Installation, Layout};
 
 use crate::fixture::shopper::Shopper;
-use crate::fixture::{Ground, client};
+use crate::fixture::{Ground, client, executable};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Nobody listens there.
@@ -180,7 +180,7 @@ async fn wr_76_a_line_whose_gateways_stand_still_is_an_alarm_on_the_core() {
 }
 
 #[tokio::test]
-async fn staff_passes_are_made_and_revoked_by_the_api_and_written_down() {
+async fn staff_passes_are_made_listed_and_revoked_by_api_and_command_and_written_down() {
     let house = House::start("opspasses", 600_000, Layout { gateways: 1, cores: 1 });
     let key = house.installation.secrets.ops_key.clone();
     let wanted = json!({"sale": house.sale, "uses": 2, "expires": "2h"});
@@ -212,9 +212,21 @@ async fn staff_passes_are_made_and_revoked_by_the_api_and_written_down() {
     };
     assert_eq!(redeem().await.status, 200);
 
-    let path = format!("/v1/passes/{}", made["id"].as_str().unwrap());
-    let gone = house.api(http::Method::DELETE, &path, &key, json!({})).await;
-    assert_eq!(gone.json::<Value>().unwrap()["status"], "revoked");
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(executable());
+        command.args(args).args(["--ops", &house.ops()]);
+        let out = command.env("STANCHION_OPS_KEY", &key).output().unwrap();
+        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let listed: Value = serde_json::from_str(&run(&["pass", "list", "--json"])).unwrap();
+    assert_eq!(listed["passes"][0]["id"], made["id"]);
+    assert!(listed["passes"][0].get("pass").is_none(), "it is told once");
+    let new = ["pass", "new", "--sale", &house.sale, "--uses", "5", "--expires", "2h"];
+    assert!(run(&new).lines().next().unwrap().starts_with("eyJ"));
+    run(&["pass", "revoke", made["id"].as_str().unwrap()]);
+    let listed = run(&["pass", "list"]);
+    assert!(listed.contains("revoked") && listed.contains("1 of 2"), "{listed}");
     let refused: Value = redeem().await.json().unwrap();
     assert_eq!(refused["reason"], "revoked");
 

@@ -84,10 +84,13 @@ impl Read {
 fn shown(entry: &Value) -> Entry {
     let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
     let at = text("at");
-    let changes = entry["changes"].as_object().into_iter().flatten().map(|(name, change)| {
+    let changes = entry["changes"].as_object().into_iter().flatten();
+    let changes = changes.filter_map(|(name, change)| {
         match (change.get("from"), change.get("to")) {
-            (Some(from), Some(to)) => format!("{name} {} → {}", plain(from), plain(to)),
-            _ => format!("{name} {}", plain(change)),
+            // What begins is the whole record: the page shows it anyway.
+            (Some(Value::Null), Some(Value::Object(_))) => None,
+            (Some(from), Some(to)) => Some(format!("{name} {} → {}", plain(from), plain(to))),
+            _ => Some(format!("{name} {}", plain(change))),
         }
     });
     Entry {
