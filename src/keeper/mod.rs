@@ -90,7 +90,8 @@ impl Keeper {
     /// Keeps room and figures until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
         let work = async { tokio::join!(self.watch(), self.tell_figures(), self.keep_journal()) };
-        cancel.run_until_cancelled(work).await;
+        // Large: three loops over two stores.
+        cancel.run_until_cancelled(Box::pin(work)).await;
     }
 
     async fn watch(&self) {

@@ -169,34 +169,39 @@ impl RedisStore {
         &self,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, RedisFailure> {
-        self.within(async {
-            match &self.link {
-                Link::Single(manager) => script.invoke_async(&mut manager.clone()).await,
-                Link::Sentinel(sentinel) => {
+        match &self.link {
+            Link::Single(manager) => self.within(script.invoke_async(&mut manager.clone())).await,
+            // Large: it may have to find a primary first.
+            Link::Sentinel(sentinel) => {
+                let call = Box::pin(async {
                     let mut primary = sentinel.primary().await?;
                     let answer = script.invoke_async(&mut primary.connection).await;
                     sentinel.heard(&primary, answer)
-                }
-                Link::Cluster(cluster) => script.invoke_async(&mut cluster.clone()).await,
+                });
+                self.within(call).await
             }
-        })
-        .await
+            Link::Cluster(cluster) => {
+                self.within(Box::pin(script.invoke_async(&mut cluster.clone()))).await
+            }
+        }
     }
 
     /// Sends one command.
     pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisFailure> {
-        self.within(async {
-            match &self.link {
-                Link::Single(manager) => command.query_async(&mut manager.clone()).await,
-                Link::Sentinel(sentinel) => {
+        match &self.link {
+            Link::Single(manager) => self.within(command.query_async(&mut manager.clone())).await,
+            Link::Sentinel(sentinel) => {
+                let call = Box::pin(async {
                     let mut primary = sentinel.primary().await?;
                     let answer = command.query_async(&mut primary.connection).await;
                     sentinel.heard(&primary, answer)
-                }
-                Link::Cluster(cluster) => command.query_async(&mut cluster.clone()).await,
+                });
+                self.within(call).await
             }
-        })
-        .await
+            Link::Cluster(cluster) => {
+                self.within(Box::pin(command.query_async(&mut cluster.clone()))).await
+            }
+        }
     }
 
     pub(super) async fn within<T>(
