@@ -205,7 +205,8 @@ fn status(which: &Which) -> anyhow::Result<ExitCode> {
         say(&format!("{}\n", json!({ "sales": sales })));
         return Ok(ExitCode::SUCCESS);
     }
-    sales.iter().for_each(|sale| say(&table(sale)));
+    let tables: String = sales.iter().map(table).collect();
+    say(&tables);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -262,10 +263,8 @@ fn table(sale: &Value) -> String {
         ),
         ("changed", format!("by {}", text(control, "author"))),
     ];
-    let mut said = format!("{}: {moves}\n", text(sale, "id"));
-    for (name, value) in rows {
-        said.push_str(&format!("  {name:<8} {value}\n"));
-    }
+    let rows: Vec<_> = rows.iter().map(|(name, value)| format!("  {name:<8} {value}\n")).collect();
+    let mut said = format!("{}: {moves}\n{}", text(sale, "id"), rows.concat());
     if sale["stop_reaches"] == false {
         said.push_str("  neither Redis nor a core answers that node: a stop cannot reach it\n");
     }

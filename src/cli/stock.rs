@@ -62,22 +62,19 @@ fn list(core: &Core) -> anyhow::Result<ExitCode> {
     let none = vec![];
     let rows = stock["skus"].as_array().unwrap_or(&none);
     let width = rows.iter().map(|row| name(row).len()).max().unwrap_or(0).max(3);
-    let mut said = format!(
-        "{:<width$} {:>10} {:>10} {:>10} {:>10}\n",
-        "sku", "loaded", "available", "held", "confirmed"
-    );
-    for row in rows {
-        let count = |column: &str| row[column].to_string();
-        said.push_str(&format!(
-            "{:<width$} {:>10} {:>10} {:>10} {:>10}{}\n",
-            name(row),
-            count("loaded"),
-            count("available"),
-            count("held"),
-            count("confirmed"),
-            if row["frozen"] == true { "  frozen" } else { "" }
-        ));
-    }
+    let titles = ["sku", "loaded", "available", "held", "confirmed"].map(str::to_owned);
+    let line = |[sku, columns @ ..]: [String; 5]| {
+        let columns = columns.map(|column| format!(" {column:>10}"));
+        format!("{sku:<width$}{}", columns.concat())
+    };
+    let rows = rows.iter().map(|row| {
+        let [loaded, available, held, confirmed] =
+            ["loaded", "available", "held", "confirmed"].map(|column| row[column].to_string());
+        let frozen = if row["frozen"] == true { "  frozen" } else { "" };
+        line([name(row).to_owned(), loaded, available, held, confirmed]) + frozen + "\n"
+    });
+    let rows: String = rows.collect();
+    let said = format!("{}\n{rows}", line(titles));
     say(&said);
     Ok(ExitCode::SUCCESS)
 }

@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn a_rate_is_a_text_with_its_unit_or_a_number_a_second() {
         let rate = |raw: &str| {
-            read_json::<AskedRate>(raw.as_bytes()).unwrap().change().map(|c| c.rate.unwrap().get())
+            read_json::<AskedRate>(raw.as_bytes()).unwrap().change().map(|c| c.rate.unwrap())
         };
-        assert_eq!(rate(r#"{"rate":"600/min"}"#).unwrap(), 10.0);
-        assert_eq!(rate(r#"{"rate":0.2}"#).unwrap(), 0.2);
+        assert_eq!(rate(r#"{"rate":"600/min"}"#), Ok(Rate::whole(10)));
+        assert_eq!(rate(r#"{"rate":0.2}"#), Ok(Rate::per_second(0.2).unwrap()));
         for raw in ["\"fast\"", "\"0/s\"", "-1", "0", "null", "[1]", "\"NaN/s\""] {
             refused::<AskedRate>(&format!("{{\"rate\":{raw}}}"), "rate");
         }
