@@ -38,6 +38,9 @@ pub struct ControlChange {
     pub next_run: bool,
 }
 
+/// How far the clock of who closes a sale may be ahead of who judges that, in milliseconds.
+const CLOCKS_MS: u64 = 2_000;
+
 /// When a change is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
@@ -178,7 +181,7 @@ impl Control {
         let opens_moves = next.opens_ms != self.opens_ms;
         let lobby_moves = next.lobby_opens_ms != self.lobby_opens_ms;
         let closes_moves = next.closes_ms != self.closes_ms;
-        let is_close = closes_moves && next.closes_ms <= now_ms && !is_over;
+        let is_close = closes_moves && next.closes_ms <= now_ms + CLOCKS_MS && !is_over;
         if !is_reset && is_drawn && (opens_moves || lobby_moves || (closes_moves && !is_close)) {
             return Err(No::Drawn);
         }

@@ -92,6 +92,19 @@ impl Control {
         merged
     }
 
+    /// The same where both stores have changed at once: of equal versions with other words, the
+    /// merged one gets the next version, so that both stores and all nodes come to agree on it.
+    #[must_use]
+    pub fn reconciled(&self, mirrored: &Self) -> Self {
+        let mut merged = self.merged(mirrored);
+        let (run, epoch) = (merged.run, merged.epoch);
+        let alike = Self { run, epoch, ..mirrored.clone() };
+        if self.version == mirrored.version && self.paused == mirrored.paused && merged != alike {
+            merged.version += 1;
+        }
+        merged
+    }
+
     /// Whether protected paths are gated at this instant: from the lobby to the close.
     pub fn gates(&self, now_ms: u64) -> bool {
         (self.lobby_opens_ms..self.closes_ms).contains(&now_ms)
@@ -138,6 +151,15 @@ pub(crate) mod tests {
         let newer = Control { version: 2, ..control() };
         assert_eq!(old.merged(&newer), Control { epoch: 7, ..newer.clone() });
         assert_eq!(newer.merged(&old), old.merged(&newer));
+
+        let (slow, close) = (
+            Control { rate: Rate::whole(1), ..control() },
+            Control { closes_ms: 2_500, epoch: 2, ..control() },
+        );
+        let agreed = Control { version: 2, epoch: 2, ..slow.clone() };
+        assert_eq!(slow.reconciled(&close), agreed);
+        assert_eq!(agreed.reconciled(&close), agreed);
+        assert_eq!(slow.reconciled(&slow), slow);
 
         let paused = Control { paused: true, ..control() };
         assert!(control().merged(&paused).paused && paused.merged(&control()).paused);

@@ -22,7 +22,8 @@ impl Keeper {
         // First, so that who changed what is known of each change and not of their sum.
         self.write_trail().await?;
         let durable = self.control().await?;
-        let merged = mirrored.map_or_else(|| durable.clone(), |control| durable.merged(control));
+        let merged =
+            mirrored.map_or_else(|| durable.clone(), |control| durable.reconciled(control));
         if merged != durable {
             return Ok(self.ledger.database().merge_control(&self.sale, &merged).await?);
         }

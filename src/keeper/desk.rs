@@ -1,6 +1,8 @@
 //! Where a change of a sale's control record is handed in, on any node: Redis takes it, or without
 //! Redis the core.
 
+use std::time::Duration;
+
 use super::core_records::CoreRecords;
 use crate::clock::{Clock, RoomClock};
 use crate::domain::control::{ControlChange, Moment};
@@ -12,6 +14,9 @@ use crate::store::redis::{RedisFailure, RedisStore};
 
 /// How often a change is made anew on a record that somebody else has just changed.
 const TRIES_MAX: usize = 5;
+/// How often a room that is not loaded is waited for, and how long each time.
+const LOADS_MAX: usize = 8;
+const LOAD_WAIT: Duration = Duration::from_millis(50);
 /// When to try again after both stores refused, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
@@ -63,7 +68,8 @@ impl ControlDesk {
         change: &ControlChange,
     ) -> Result<Applied, Refusal> {
         let room = RoomStore::new(self.redis.clone(), sale);
-        let why = match room.change(author, change).await {
+        let mut mirrored = None;
+        let why = match self.change(&room, author, change).await {
             Ok((Publish::Changed(version), Some(control))) => {
                 tracing::info!(%sale, version, author, action = ?change, "control.changed");
                 return Ok(Applied { control, changed: true });
@@ -72,7 +78,8 @@ impl ControlDesk {
                 return Ok(Applied { control, changed: false });
             }
             Ok((Publish::Refused(no), _)) => return Err(no.refusal()),
-            Ok((Publish::Changed(_) | Publish::Same(_) | Publish::Unloaded, _)) => {
+            Ok((Publish::Changed(_) | Publish::Same(_) | Publish::Unloaded, control)) => {
+                mirrored = control;
                 "Redis does not have the sale's room".to_owned()
             }
             Err(RedisFailure::Garbled(what)) => {
@@ -81,7 +88,7 @@ impl ControlDesk {
             }
             Err(error) => error.to_string(),
         };
-        self.apply_at_core(sale, author, change).await.map_err(|refusal| {
+        self.apply_at_core(sale, author, change, mirrored).await.map_err(|refusal| {
             if refusal.http_status() == 503 {
                 let detail = format!("{why}; and {}", refusal.detail);
                 return Refusal::new(Problem::CoreUnavailable, detail).retry_after_ms(RETRY_MS);
@@ -90,13 +97,37 @@ impl ControlDesk {
         })
     }
 
+    /// A room that a reset or a restart has taken away is back in a moment, as long as a core is
+    /// there.
+    async fn change(
+        &self,
+        room: &RoomStore,
+        author: &str,
+        change: &ControlChange,
+    ) -> Result<(Publish, Option<Control>), RedisFailure> {
+        for _ in 0..LOADS_MAX {
+            let answer = room.change(author, change).await?;
+            if answer.0 != Publish::Unloaded {
+                return Ok(answer);
+            }
+            tokio::time::sleep(LOAD_WAIT).await;
+        }
+        room.change(author, change).await
+    }
+
+    /// `mirrored`: what Redis says, though it does not have the room.
     async fn apply_at_core(
         &self,
         sale: &SaleId,
         author: &str,
         change: &ControlChange,
+        mirrored: Option<Control>,
     ) -> Result<Applied, Refusal> {
         let mut before = self.cores.control(sale).await?;
+        if let Some(mirrored) = mirrored {
+            // No core may have seen yet what Redis took last.
+            before = before.merged(&mirrored);
+        }
         for _ in 0..TRIES_MAX {
             // Whether the entries are closed is for the core to say.
             let at = Moment { now_ms: self.clock.now_ms(), frozen: false };
