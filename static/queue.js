@@ -220,6 +220,7 @@
       return trouble(words.busy, wait);
     }
     await turn(`joined ${code}`);
+    listenAnew(0);
     if (code > 299) notice(body.detail || body.title || "");
     else if (!("ticket" in room.dataset)) notice(words.cookies);
     // A place may come free: asked for again, less and less often.
@@ -269,7 +270,10 @@
     if (page === "booked") collectIn(instant(status.place.admitted_at) - now());
     const key = page + (hasPlace(status.place) ? "+" : "");
     const here = room.dataset.state + ("ticket" in room.dataset ? "+" : "");
-    if (key !== here && !slot) await turn(key);
+    if (key !== here && !slot) {
+      await turn(key);
+      if (room.dataset.state !== page) listenAnew(told);
+    }
     if (page === "lobby" || page === "open") await join();
   };
 
@@ -305,6 +309,12 @@
       // Refused rather than cut off, when it comes again by itself.
       if (source?.readyState === 2) fallBack();
     };
+  };
+  // The stream knows the place that it was opened with.
+  const listenAnew = (ms) => {
+    if (polls) return;
+    hangUp();
+    askAgainIn(ms);
   };
   const fallBack = () => {
     hangUp();

@@ -38,7 +38,7 @@ heads {
     lobby: "Lobby open", "Join the draw",
         "At the opening second a draw puts everyone who has joined in line. Each has the same chance: it does not matter when you join, as long as it is before then.";
     entered: "Lobby open", "You are in the draw",
-        "At the opening second a draw puts everyone in line. Each has the same chance, however early they came. There is nothing more to do until then.";
+        "At the opening second a draw puts everyone in line. Each has the same chance, however early they came.";
     drawing: "Drawing", "The line is being drawn",
         "Everyone who joined in time gets a place now. This takes a few seconds.";
     open: "Sale open", "Join the line",
@@ -117,7 +117,7 @@ texts {
     leave_text: "Your place goes to those behind you at once. Joining again is a new place, behind everybody.";
     leave_yes: "Give my place up";
     code_title: "Your place on another device";
-    code_text: "This code leads back to your place. Write it down, and show it to nobody:";
+    code_text: "This code leads back to your place. Show it to nobody:";
     code_label: "Recovery code";
     code_go: "Go to its place";
     go_in: "Go in";
@@ -154,7 +154,7 @@ texts {
     hours_other: "{} hours";
     js_offline: "No connection. Your place is kept; trying again.";
     js_busy: "Very busy. Your place is kept; trying again.";
-    js_cookies: "Your browser keeps no cookies, so it cannot keep your place. Allow them for this site, then reload.";
+    js_cookies: "Allow cookies for this site and reload: your place is kept in one.";
     js_title_ahead: "{} ahead";
 }}
 
