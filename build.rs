@@ -74,7 +74,6 @@ fn dense(source: &str, signs: &str) -> String {
     while let Some(letter) = letters.next() {
         match quote {
             Some(end) if letter == end => quote = None,
-            Some(_) => {}
             None if matches!(letter, '"' | '\'' | '`') => quote = Some(letter),
             None if letter == ' ' => {
                 let before = out.chars().next_back().is_some_and(|known| signs.contains(known));
@@ -83,7 +82,7 @@ fn dense(source: &str, signs: &str) -> String {
                     continue;
                 }
             }
-            None => {}
+            Some(_) | None => {}
         }
         out.push(letter);
     }

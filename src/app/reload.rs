@@ -154,11 +154,10 @@ impl Follower {
     }
 
     fn say_again(&self) {
-        match &self.state.get().error {
-            Some(error) => {
-                tracing::error!("settings refused as before, the old ones stay:\n{error}")
-            }
-            None => tracing::info!(file = %self.watcher.file().display(), "settings: no change"),
+        if let Some(error) = &self.state.get().error {
+            tracing::error!("settings refused as before, the old ones stay:\n{error}");
+        } else {
+            tracing::info!(file = %self.watcher.file().display(), "settings: no change");
         }
     }
 

@@ -134,7 +134,7 @@ fn becomes(change: &Difference) -> &'static str {
         }
         (Effect::Restart, Effect::Refused) => "the sale is not on: read when nodes start again",
         (Effect::Restart, _) => "read when nodes start again",
-        (Effect::Refused, _) if change.key.ends_with(".units") => {
+        (Effect::Refused, _) if change.key.rsplit('.').next() == Some("units") => {
             "refused, the sale is on; `stanchion stock restock` adds units"
         }
         (Effect::Refused, _) => "refused, the sale is on",

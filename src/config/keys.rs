@@ -136,10 +136,11 @@ pub(super) fn effect(path: &str) -> Effect {
     }
     let exact = KEYS.iter().find(|(key, _)| *key == plain);
     let below = |key: &str| key.strip_prefix(&plain).is_some_and(|rest| rest.starts_with('.'));
-    exact.map(|(_, effect)| *effect).unwrap_or_else(|| {
-        let below = KEYS.iter().filter(|(key, _)| below(key)).map(|(_, effect)| *effect);
-        below.max().unwrap_or(Restart)
-    })
+    if let Some((_, effect)) = exact {
+        return *effect;
+    }
+    let below = KEYS.iter().filter(|(key, _)| below(key)).map(|(_, effect)| *effect);
+    below.max().unwrap_or(Restart)
 }
 
 #[cfg(test)]

@@ -24,11 +24,10 @@ impl Gateway {
             let is_down = self.shop.upstream().is_down();
             self.counted.shop(self.shop.upstream().up());
             if is_down != was_down {
-                match is_down {
-                    true => {
-                        tracing::error!("the shop is down: the lines stand still, places are kept")
-                    }
-                    false => tracing::info!("the shop is back: the lines move again"),
+                if is_down {
+                    tracing::error!("the shop is down: the lines stand still, places are kept");
+                } else {
+                    tracing::info!("the shop is back: the lines move again");
                 }
             }
             was_down = is_down;

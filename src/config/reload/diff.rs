@@ -180,12 +180,12 @@ fn shown(value: &Value) -> String {
 /// Puts a value at a path of tables and lists, or removes what is there.
 fn set(root: &mut Value, path: &str, value: Option<Value>) {
     let (parent, last) = path.rsplit_once('.').unwrap_or(("", path));
-    let steps = parent.split(['.', '[']).filter(|step| !step.is_empty());
-    let table = steps.fold(Some(root), |at, step| {
+    let mut steps = parent.split(['.', '[']).filter(|step| !step.is_empty());
+    let table = steps.try_fold(root, |at, step| {
         let index = step.strip_suffix(']').and_then(|index| index.parse::<usize>().ok());
         match index {
-            Some(index) => at?.get_mut(index),
-            None => at?.get_mut(step),
+            Some(index) => at.get_mut(index),
+            None => at.get_mut(step),
         }
     });
     let Some(table) = table.and_then(Value::as_table_mut) else { return };

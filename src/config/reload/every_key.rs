@@ -54,7 +54,9 @@ fn base(given: &[(&str, Value)]) -> Value {
     settings.extend(MORE.parse::<toml::Table>().unwrap());
     let settings: Settings = Value::Table(settings).try_into().unwrap();
     let mut base = Value::try_from(settings).unwrap();
-    given.iter().for_each(|(path, value)| set(&mut base, path, value));
+    for (path, value) in given {
+        set(&mut base, path, value);
+    }
     base
 }
 

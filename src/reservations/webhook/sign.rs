@@ -36,10 +36,10 @@ mod tests {
     #[test]
     fn the_example_of_the_specification_is_signed_as_it_says() {
         let signer = Signer::new(&"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into());
-        let signed =
+        let said =
             signer.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
         let wanted = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
-        assert_eq!(signed.as_deref(), Some(wanted));
+        assert_eq!(said.as_deref(), Some(wanted));
     }
 
     #[test]
