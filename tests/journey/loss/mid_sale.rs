@@ -33,7 +33,7 @@ async fn admitted(room: &Room, ticket: &Ticket) -> Box<Admission> {
 /// Everybody claims at once; admissions arrive as they are signed.
 fn all_claim(room: &Arc<Room>, tickets: &[Ticket]) -> mpsc::Receiver<Box<Admission>> {
     let (sender, admissions) = mpsc::channel(tickets.len().max(1));
-    for ticket in tickets.iter().cloned() {
+    for ticket in tickets.to_vec() {
         let (room, sender) = (Arc::clone(room), sender.clone());
         tokio::spawn(async move {
             drop(sender.send(admitted(&room, &ticket).await).await);
@@ -143,7 +143,7 @@ async fn an_older_copy_in_mid_sale_keeps_the_order_and_the_rate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_by_sentinels_in_mid_sale_keeps_the_order_and_the_rate() {
-    let servers = Servers::Sentinel(PrivateSentinel::start().unwrap());
+    let servers = Servers::Sentinel(Box::new(PrivateSentinel::start().unwrap()));
     in_mid_sale(servers, Loss::FailOver, 300).await;
 }
 

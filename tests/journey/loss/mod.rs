@@ -39,7 +39,7 @@ enum Loss {
 /// What Redis is made of.
 enum Servers {
     Single(PrivateRedis),
-    Sentinel(PrivateSentinel),
+    Sentinel(Box<PrivateSentinel>),
     Cluster(PrivateCluster),
 }
 
