@@ -204,7 +204,8 @@ impl Reservations {
                 }
             }
         };
-        stop.run_until_cancelled(async { tokio::join!(durable, mirrored) }).await;
+        let both = Box::pin(async { tokio::join!(durable, mirrored) });
+        stop.run_until_cancelled(both).await;
     }
 
     /// Tells the gate what came back. A push that fails is made up for by the next comparison.

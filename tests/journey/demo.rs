@@ -53,6 +53,48 @@ fn one_command_sells_all_units_and_ends_with_a_report() {
     assert!(is_empty(temp.path()), "the demo left something behind");
 }
 
+#[test]
+fn a_demo_that_is_flushed_and_steered_keeps_its_promises() {
+    let temp = temp();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let mut command = demo(
+        temp.path(),
+        &["--once", "--shoppers", "300", "--units", "60", "--rate", "40/s", "--open-in", "4s"],
+    );
+    command.args(["--accounts", "0.3", "--flush-redis-at", "2s", "--try-controls"]);
+    command.arg("--json").arg(file.path()).arg("--html").arg(page.path());
+    let out = command.stdout(Stdio::piped()).output().unwrap();
+
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.success(), "{said}");
+    let report: Value = serde_json::from_slice(&std::fs::read(file.path()).unwrap()).unwrap();
+    for (name, verdict) in report["promises"].as_object().unwrap() {
+        let unchecked = name == "full-use" && verdict["holds"].is_null();
+        assert!(unchecked || verdict["holds"] == true, "{name}: {said}");
+    }
+    assert!(report["places_kept"]["flushed Redis"].as_u64() > Some(0), "{said}");
+    assert!(report["accounts"]["two_devices"].as_u64() > Some(0), "{said}");
+    assert_eq!(report["steering"].as_array().unwrap().len(), 6, "{said}");
+    assert!(std::fs::read_to_string(page.path()).unwrap().contains("stop-in-a-second"));
+}
+
+#[test]
+fn what_a_crowd_cannot_do_with_what_it_is_given_is_a_usage_error() {
+    for (flags, needed) in
+        [(&["--flush-redis-at", "3s"][..], "--redis-url"), (&["--try-controls"][..], "--core-ops")]
+    {
+        let mut command = Command::new(executable());
+        command.args(["crowd", "http://127.0.0.1:9", "--sale", "drop"]).args(flags);
+        for variable in ["REDIS_URL", "STANCHION_OPS_KEY", "DATABASE_URL"] {
+            command.env_remove(variable);
+        }
+        let out = command.output().unwrap();
+        assert_eq!(out.status.code(), Some(2));
+        assert!(String::from_utf8(out.stderr).unwrap().contains(needed), "{needed}");
+    }
+}
+
 /// Starts a demo and waits until its crowd is about to come.
 fn running(temp: &Path) -> Child {
     let mut command = demo(temp, &["--once", "--open-in", "60s"]);

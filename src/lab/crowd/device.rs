@@ -49,9 +49,9 @@ impl Device {
             };
             self.note(&status, &timed);
             // Without an account it would be another visitor's, who never buys.
-            let tied = self.seen.tickets.iter().any(|ticket| ticket.account.is_some());
+            let vouched = self.seen.tickets.iter().any(|ticket| ticket.account.is_some());
             let called = status.place.state == PlaceState::Called;
-            if called && tied && self.seen.admissions.is_empty() {
+            if called && vouched && self.seen.admissions.is_empty() {
                 self.claim().await;
             }
             // Seldom: both devices share the quota of one place.

@@ -25,8 +25,7 @@ fn tried() -> Observations {
         Event::Flush,
         Event::Stop,
     ];
-    for (entry, shopper) in (0..).zip(&mut seen.shoppers) {
-        let event = events[entry as usize % events.len()];
+    for ((entry, shopper), event) in (0..).zip(&mut seen.shoppers).zip(events.into_iter().cycle()) {
         let (before, after) = (place(entry, 5, 0), place(entry, 3, 100));
         shopper.kept.push(KeptSeen { event, before, after });
         shopper.role.detour = Some(Detour::Reload);
