@@ -41,10 +41,8 @@ impl Doors {
         for listener in wanted {
             public.push((bind("public.listener", listener.addr, from).await?, listener.clone()));
         }
-        let core = match core {
-            true => Some(bind("core.listen", settings.core.listen, from).await?),
-            false => None,
-        };
+        let core =
+            if core { Some(bind("core.listen", settings.core.listen, from).await?) } else { None };
         let ops = bind("ops.listen", settings.ops.listen, from).await?;
         inherited.leave();
         Ok(Self { public, core, ops })

@@ -111,8 +111,8 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     let ops = Arc::new(Ops { key: ops_key, node, desk, rooms: rooms.clone() });
     let health = Arc::new(health);
     let dash = dash(&parts, Arc::clone(&ops), roster, Arc::clone(&health));
-    let router = ops::router(health, Arc::clone(&parts.metrics), ops, dash);
-    parts.serve_router("ops listener", doors.ops, router);
+    let routes = ops::router(health, Arc::clone(&parts.metrics), ops, dash);
+    parts.serve_router("ops listener", doors.ops, routes);
     if role.has_gateway() {
         settle::settle(&rooms).await;
     }

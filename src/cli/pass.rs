@@ -106,8 +106,8 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Revoke { id, at } => {
             let gone = at.call(Method::DELETE, &format!("/v1/passes/{id}"), None)?;
-            let (used, uses) = (&gone["used"], &gone["uses"]);
-            at.tell(&gone, &format!("revoked; it was used {used} of {uses} times\n"))
+            let (spent, uses) = (&gone["used"], &gone["uses"]);
+            at.tell(&gone, &format!("revoked; it was used {spent} of {uses} times\n"))
         }
     }
 }

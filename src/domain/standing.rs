@@ -14,6 +14,10 @@ const STUCK_TURNS: f64 = 3.0;
 
 /// What a node sees of a sale at one moment.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent facts, seen and not chosen"
+)]
 pub struct Sight {
     /// Unix milliseconds on the room's clock.
     pub now_ms: u64,

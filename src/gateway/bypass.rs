@@ -81,7 +81,7 @@ impl Gateway {
     }
 
     /// `GET /_stanchion/pass`: where staff type a pass.
-    pub(super) fn pass_page(&self, asked: &Asked) -> Response<Body> {
+    pub(super) fn pass_page(asked: &Asked) -> Response<Body> {
         let next = asked.query("next");
         let next = next.as_deref().and_then(own_path).unwrap_or_default();
         respond::html(StatusCode::OK, pages::pass_form(next, &waiting::fresh_key()), Kind::Own)

@@ -110,7 +110,7 @@ impl Gateway {
             Route::Own(Own::Auth) => self.asked_by_proxy(asked, now_ms).await,
             Route::Own(Own::Problem(name)) => own::problem(asked.reader, &name, now_ms),
             Route::Own(Own::Preflight) => Ok(own::preflight()),
-            Route::Own(Own::PassPage) => Ok(self.pass_page(asked)),
+            Route::Own(Own::PassPage) => Ok(Self::pass_page(asked)),
             Route::Own(Own::Redeem) => {
                 self.refuse_foreign(asked)?;
                 self.count(asked, Subject::Address(AddressKey::of(asked.client.ip)))?;

@@ -91,18 +91,18 @@ impl Ops {
 /// The wire's form of a pass: times as text, and how it stands.
 fn told(pass: &Value, now_ms: u64) -> Value {
     let at = |name: &str| pass[name].as_u64();
-    let (uses, used) = (at("uses").unwrap_or(0), at("used").unwrap_or(0));
+    let (uses, spent) = (at("uses").unwrap_or(0), at("used").unwrap_or(0));
     let status = if at("revoked_at_ms").is_some() {
         "revoked"
     } else if at("expires_at_ms").is_some_and(|end| end <= now_ms) {
         "expired"
-    } else if used >= uses {
+    } else if spent >= uses {
         "used-up"
     } else {
         "valid"
     };
     json!({
-        "id": pass["id"], "sale": pass["sale"], "uses": uses, "used": used, "status": status,
+        "id": pass["id"], "sale": pass["sale"], "uses": uses, "used": spent, "status": status,
         "created_at": at("created_at_ms").map(rfc3339),
         "expires_at": at("expires_at_ms").map(rfc3339),
         "revoked_at": at("revoked_at_ms").map(rfc3339),

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fixture::core::{Core, Plan};
 use crate::fixture::{Ground, now_ms};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 #[derive(Default)]

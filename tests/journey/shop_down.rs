@@ -111,7 +111,7 @@ async fn while_the_shop_is_down_nobody_is_called_or_admitted_and_every_place_is_
     let house = ground.install(ONE, config);
     let (client, gateway) = (client(), house.gateways[0].url("public").unwrap());
     until("the shop", async || answered(&client, &gateway).await.0 == 200).await;
-    let crowd = Shopper::crowd(&client, &[gateway.clone()], &plan.id, 100).await;
+    let crowd = Shopper::crowd(&client, std::slice::from_ref(&gateway), &plan.id, 100).await;
     let status = async || -> Value { crowd[0].status().await };
     let waiting = async || {
         let mut ahead = vec![];

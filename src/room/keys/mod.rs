@@ -178,11 +178,11 @@ mod tests {
         assert_eq!(made.jwks(), again.jwks());
         assert_eq!(made.fingerprint(), again.fingerprint());
         assert_eq!(made.identity(), again.identity());
-        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&dir), 0o700);
+        let open_to = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(open_to(&dir), 0o700);
         let files: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path()).collect();
         assert_eq!(files.len(), 4, "{files:?}");
-        assert!(files.iter().all(|path| mode(path) == 0o600));
+        assert!(files.iter().all(|path| open_to(path) == 0o600));
         assert!(matches!(Keys::generate(&dir), Err(KeysError::Present(_))));
     }
 

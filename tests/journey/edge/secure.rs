@@ -92,7 +92,7 @@ pub(crate) async fn request<S>(stream: &mut S, line: &str, host: &str, headers: 
 where
     S: AsyncReadExt + AsyncWriteExt + Unpin,
 {
-    let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+    let headers: String = headers.iter().flat_map(|line| [*line, "\r\n"]).collect();
     let bytes = format!("{line} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n");
     stream.write_all(bytes.as_bytes()).await.unwrap();
     let mut answer = vec![];

@@ -33,8 +33,8 @@ async fn admitted(room: &Room, ticket: &Ticket) -> Box<Admission> {
 /// Everybody claims at once; admissions arrive as they are signed.
 fn all_claim(room: &Arc<Room>, tickets: &[Ticket]) -> mpsc::Receiver<Box<Admission>> {
     let (sender, admissions) = mpsc::channel(tickets.len().max(1));
-    for ticket in tickets.to_vec() {
-        let (room, sender) = (Arc::clone(room), sender.clone());
+    for ticket in tickets {
+        let (room, sender, ticket) = (Arc::clone(room), sender.clone(), ticket.clone());
         tokio::spawn(async move {
             drop(sender.send(admitted(&room, &ticket).await).await);
         });
