@@ -204,13 +204,14 @@ impl Life {
                 () = self.stop.cancelled() => break,
             }
         }
-        end_softly(connection.as_mut());
+        // Told to end softly, hyper would close what has not asked for anything yet.
         if !self.peer.guest.has_asked() {
             let last = tokio::time::timeout(LAST_REQUEST_MAX, connection.as_mut()).await;
             if last.is_ok() || !self.peer.guest.has_asked() {
                 return;
             }
         }
+        end_softly(connection.as_mut());
         match tokio::time::timeout(self.drain, connection).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
