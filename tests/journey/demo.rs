@@ -69,13 +69,13 @@ fn a_demo_that_is_flushed_and_steered_keeps_its_promises() {
     let said = String::from_utf8(out.stdout).unwrap();
     let report: Value = serde_json::from_slice(&std::fs::read(file.path()).unwrap()).unwrap();
     for (name, verdict) in report["promises"].as_object().unwrap() {
-        let fine = match name.as_str() {
+        let is_good = match name.as_str() {
             "full-use" => verdict["holds"].is_null(),
             // Whether it was a second among all these tests says little; that all followed does.
             "stop-in-a-second" => !verdict["holds"].is_null(),
             _ => verdict["holds"] == true,
         };
-        assert!(fine, "{name}: {said}");
+        assert!(is_good, "{name}: {said}");
     }
     let kept = report["promises"]["stop-in-a-second"]["holds"] == true;
     assert_eq!(out.status.success(), kept, "{said}");
