@@ -9,6 +9,7 @@ use stanchion::clock::{RoomClock, SystemClock};
 use stanchion::domain::id::{SaleId, Sku};
 use stanchion::domain::limits::AddressKey;
 use stanchion::domain::rate::Rate;
+use stanchion::domain::refusal::Problem;
 use stanchion::domain::sale::Control;
 use stanchion::domain::ticket::Ticket;
 use stanchion::keeper::Keeper;
@@ -198,7 +199,20 @@ pub(crate) fn anonymous(key: &str) -> JoinRequest {
 
 /// `count` joins at once, in the order of their keys.
 pub(crate) async fn join_all(room: &Room, prefix: &str, count: usize) -> Vec<Place> {
-    let joins = (0..count).map(|i| room.join(anonymous(&format!("{prefix}-{i}"))));
+    let joins = (0..count).map(async |i| {
+        let since = Instant::now();
+        loop {
+            match room.join(anonymous(&format!("{prefix}-{i}"))).await {
+                // A machine this busy raises no ceiling within a second: come back, as told.
+                Err(refusal)
+                    if refusal.problem == Problem::Overloaded && since.elapsed() < PATIENCE =>
+                {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                joined => return joined,
+            }
+        }
+    });
     futures_util::future::try_join_all(joins).await.unwrap()
 }
 
