@@ -152,6 +152,10 @@ async fn with_an_empty_line_and_an_open_meter_the_first_claim_is_an_admission() 
     let room = ground.room().await;
     until_open(&room).await;
     until("the core is healthy", || !room.snapshot().is_paused(room.now_ms())).await;
+    // A room that was loaded just now has its first slot ahead.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
+    let lead_ms = || room.snapshot().meter.lead_ms(room.now_ms() as f64);
+    until("the meter is open", || lead_ms() <= 0.0).await;
 
     let ticket = room.join(anonymous("only")).await.unwrap().ticket;
 
