@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use stanchion::domain::id::AccountId;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::ticket::Cohort;
@@ -10,7 +10,7 @@ use stanchion::room::JoinRequest;
 
 use super::{Loss, Servers, join, loaded, signed_in, until_back, until_journalled, until_noted};
 use crate::fixture::now_ms;
-use crate::room_ground::{RoomGround, anonymous, until_raised};
+use crate::room_ground::{RoomGround, anonymous, joined, until_raised};
 
 async fn journalled(ground: &RoomGround) -> Vec<(AccountId, Cohort)> {
     ground.ledger.database().places_after(&ground.sale, 1, "", 100_000).await.unwrap()
@@ -28,8 +28,8 @@ async fn joins_of_accounts_are_durable_with_two_cores_at_it_and_redis_forgets_th
     ground.keep().await;
     let room = ground.room().await;
 
-    let one = |i| room.join(signed_in(&format!("key-{i}"), &format!("account-{i:04}")));
-    let places = try_join_all((0..1_500).map(one)).await.unwrap();
+    let one = |i| joined(&room, signed_in(&format!("key-{i}"), &format!("account-{i:04}")));
+    let places = join_all((0..1_500).map(one)).await;
 
     until_journalled(&ground, 1_500).await;
     let mut kept = journalled(&ground).await;

@@ -1,6 +1,5 @@
 //! Losses before the draw: in the lobby, and while drawing.
 
-use futures_util::future::try_join_all;
 use stanchion::domain::sale::Phase;
 use stanchion::domain::ticket::{Cohort, Ticket};
 use stanchion::store::postgres::OpeningRecord;
@@ -10,7 +9,7 @@ use super::{
     Loss, Servers, all_different, join, loaded, nobody_is_behind_a_hole, nothing_moves, open_now,
     signed_in, until_back, until_journalled, until_noted,
 };
-use crate::room_ground::{join_all, until, until_open};
+use crate::room_ground::{join_all, joined, until, until_open};
 
 /// Half before the copy, half after it, accounts among them; then the loss, newcomers, the draw.
 async fn in_the_lobby(loss: Loss) {
@@ -20,14 +19,14 @@ async fn in_the_lobby(loss: Loss) {
     let core = ground.keep().await;
     let room = ground.room().await;
     let accounts = |from: u32| {
-        let one = |i| room.join(signed_in(&format!("laptop-{i}"), &format!("account-{i}")));
-        try_join_all((from..from + 10).map(one))
+        let one = |i| joined(&room, signed_in(&format!("laptop-{i}"), &format!("account-{i}")));
+        futures_util::future::join_all((from..from + 10).map(one))
     };
     let mut places = join_all(&room, "a", 100).await;
-    places.extend(accounts(0).await.unwrap());
+    places.extend(accounts(0).await);
     loss.prepare(&ground).await;
     places.extend(join_all(&room, "b", 100).await);
-    places.extend(accounts(10).await.unwrap());
+    places.extend(accounts(10).await);
     let mut tickets: Vec<Ticket> = places.into_iter().map(|place| place.ticket).collect();
     until_journalled(&ground, 20).await;
     until_noted(&ground, "entries_given", 220).await;

@@ -14,7 +14,7 @@ use super::{Loss, Servers, Watch, all_different, loaded, open_now, position, unt
 use crate::room_ground::{RoomGround, join_all, until_open};
 
 const PER_SECOND: f64 = 40.0;
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Claims until admitted, as often as the line allows.
 async fn admitted(room: &Room, ticket: &Ticket) -> Box<Admission> {

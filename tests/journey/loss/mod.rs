@@ -21,7 +21,7 @@ use stanchion::store::redis::{RedisStore, connect_as};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::fixture::now_ms;
-use crate::room_ground::{RoomGround, anonymous, until};
+use crate::room_ground::{RoomGround, anonymous, joined, until};
 
 /// Ways to lose what Redis has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,8 @@ impl Loss {
     async fn strike(self, ground: &RoomGround, servers: &Servers) {
         match (self, servers) {
             (Self::Flush, _) => {
-                ground.redis.command::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
+                let patient = ground.redis.patient().unwrap();
+                patient.command::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
             }
             (Self::Restart | Self::OlderCopy, Servers::Single(redis)) => {
                 tokio::task::block_in_place(|| redis.restart()).unwrap();
@@ -98,7 +99,7 @@ fn signed_in(key: &str, account: &str) -> JoinRequest {
 }
 
 async fn join(room: &Room, request: JoinRequest) -> Ticket {
-    room.join(request).await.unwrap().ticket
+    joined(room, request).await.ticket
 }
 
 /// Brings the opening forward to this moment, in both stores.
@@ -116,7 +117,7 @@ async fn until_journalled(ground: &RoomGround, accounts: usize) {
     let database = ground.ledger.database();
     let since = now_ms();
     while database.places_after(&ground.sale, 1, "", 100_000).await.unwrap().len() != accounts {
-        assert!(now_ms() < since + 20_000, "the journal never had {accounts} accounts");
+        assert!(now_ms() < since + 60_000, "the journal never had {accounts} accounts");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -130,7 +131,7 @@ async fn until_noted(ground: &RoomGround, name: &str, given: u64) {
         if kept.iter().any(|(kept, value)| kept == name && *value == given) {
             return;
         }
-        assert!(now_ms() < since + 20_000, "never noted {given} of {name}: {kept:?}");
+        assert!(now_ms() < since + 60_000, "never noted {given} of {name}: {kept:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -156,7 +157,7 @@ async fn loaded(ground: &RoomGround, not_at_ms: u64) -> RoomState {
             Ok((_, state)) => format!("it is as at {:?}", state.map(|state| state.loaded_ms)),
             Err(error) => error.to_string(),
         };
-        assert!(now_ms() < since + 20_000, "the room was never restored: {why}");
+        assert!(now_ms() < since + 60_000, "the room was never restored: {why}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
