@@ -99,20 +99,20 @@ impl House {
     /// What to open and what to do there.
     fn tell(&self, args: &Demo) -> Result<()> {
         let public = self.public()?.replace("127.0.0.1", "localhost");
-        let (core, gateway) = (&self.installation.cores[0], &self.installation.gateways[0]);
+        let gateway = &self.installation.gateways[0];
         say(&format!(
             "
   the shop, behind the waiting room   {public}/
   the queue page                      {public}/_stanchion/{SALE}
-  metrics                             {}/metrics (core)
-                                      {}/metrics (gateway)
+  the operators' page                 {}/
+  its key, to pause or stop the sale  {}
 
   {} units, {} shoppers, {} admissions a second; the sale opens in about {}.
   Open the shop in a browser, press Buy, and queue among them. Ctrl-C ends everything.
 
 ",
-            core.url("ops")?,
             gateway.url("ops")?,
+            self.installation.secrets.ops_key,
             args.units,
             args.behaviour.shoppers,
             args.rate.get(),
