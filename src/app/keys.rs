@@ -27,8 +27,10 @@ pub(super) async fn load(
     redis: &RedisStore,
 ) -> anyhow::Result<Keys> {
     let dir = &settings.keys.dir;
+    // Made last: without one there is no whole set yet.
+    let is_admission = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b"admission-");
     let empty = match std::fs::read_dir(dir) {
-        Ok(mut entries) => entries.next().is_none(),
+        Ok(mut entries) => !entries.any(|entry| entry.is_ok_and(|e| is_admission(&e.file_name()))),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
     let keys = match (empty, role) {

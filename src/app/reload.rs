@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -28,6 +28,8 @@ use crate::store::redis::room::RoomStore;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long new bytes must stand before they are believed.
 const SETTLE: Duration = Duration::from_millis(50);
+/// How long a resume is tried: one that comes later might undo a stop that was ordered since.
+const RESUME_MAX: Duration = Duration::from_secs(5);
 /// Records in force are compared with the file every so many looks.
 const LOOKS_PER_COMPARISON: u64 = 4;
 
@@ -104,7 +106,7 @@ struct Follower {
     desk: Arc<ControlDesk>,
     author: String,
     /// What no store has taken yet; a later change of the same key replaces an earlier one.
-    unpublished: BTreeMap<SaleId, Change>,
+    unpublished: BTreeMap<SaleId, (Change, Instant)>,
     metrics: Arc<crate::telemetry::Metrics>,
     waiting: Waiting,
     state: Arc<ReloadState>,
@@ -190,16 +192,16 @@ impl Follower {
         for change in diff.changes {
             tracing::info!(?change, "settings changed");
             let change = match self.unpublished.remove(&change.sale) {
-                Some(earlier) => earlier.then(change),
+                Some((earlier, _)) => earlier.then(change),
                 None => change,
             };
-            self.unpublished.insert(change.sale.clone(), change);
+            self.unpublished.insert(change.sale.clone(), (change, Instant::now()));
         }
     }
 
     /// Publishes what is due; what cannot be published is tried again at the next tick.
     async fn publish(&mut self) {
-        for (sale, change) in std::mem::take(&mut self.unpublished) {
+        for (sale, (mut change, noted)) in std::mem::take(&mut self.unpublished) {
             let mut applied = self.desk.apply(&sale, &self.author, &control_change(&change)).await;
             if let Err(refusal) = &applied
                 && refusal.http_status() < 500
@@ -217,7 +219,12 @@ impl Follower {
                 }
                 Err(refusal) => {
                     tracing::warn!(%sale, error = refusal.detail, "a change waits for a store");
-                    self.unpublished.insert(sale, change);
+                    if change.paused == Some(false) && noted.elapsed() > RESUME_MAX {
+                        change.paused = None;
+                        tracing::error!(%sale, "a resume came to no store in time and is dropped: \
+                            somebody may have stopped the sale since; `stanchion sale resume`");
+                    }
+                    self.unpublished.insert(sale, (change, noted));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -103,7 +103,11 @@ fn kept(file: &Path) -> Result<SecretString> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = hex::encode(rand::random::<[u8; 32]>());
             let unnamed = file.with_extension("new");
-            let mut written = File::create(&unnamed).with_context(|| format!("making {shown}"))?;
+            let mut options = File::options();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let making = || format!("making {shown}");
+            let mut written = options.open(&unnamed).with_context(making)?;
+            // One that a killed start left may be open to others.
             written.set_permissions(Permissions::from_mode(0o600))?;
             writeln!(written, "{key}")?;
             written.sync_all()?;

@@ -172,7 +172,9 @@ impl Which {
         if self.operator.json {
             say(&format!("{record}\n"));
         } else {
-            say(&format!("{}: {}\n", text(&record, "sale"), in_force(&record)));
+            let times = (text(&record, "opens"), text(&record, "closes"));
+            let (sale, in_force) = (text(&record, "sale"), in_force(&record));
+            say(&format!("{sale}: {in_force}; opens {}, closes {}\n", times.0, times.1));
         }
         Ok(ExitCode::SUCCESS)
     }

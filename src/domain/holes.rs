@@ -22,6 +22,14 @@ impl Holes {
         Self { entries: merged(entries), late: merged(late) }
     }
 
+    /// These and others.
+    #[must_use]
+    pub fn with(mut self, entries: Range<u64>, late: Range<u64>) -> Self {
+        self.entries.push(entries);
+        self.late.push(late);
+        Self::of(self.entries, self.late)
+    }
+
     /// How many numbers they are.
     pub fn count(&self) -> u64 {
         let all = self.entries.iter().chain(&self.late);

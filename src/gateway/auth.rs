@@ -7,7 +7,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Response, StatusCode};
 
 use super::asked::{Asked, own_path};
-use super::forward;
+use super::forward::{self, DOTS};
 use super::identify::Visitor;
 use super::queue_page;
 use super::reader::Reader;
@@ -112,8 +112,7 @@ impl Original {
         if !self.path.had_dots() {
             return Ok(());
         }
-        let cure = "must not contain '.' or '..' segments; send the path they lead to";
-        Err(Refusal::bad_request("path", cure).status(403))
+        Err(Refusal::bad_request("path", DOTS).status(403))
     }
 
     /// 204 with whose turn it is, or where the line is.

@@ -1,6 +1,6 @@
 //! Past the line: while everybody is let through, and by staff passes.
 
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::HeaderName;
 use hyper::{Method, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::Gateway;
 use super::asked::{Asked, own_path};
 use super::core_client::{CoreCall, CoreClient, IDEMPOTENCY_KEY};
 use super::express;
-use super::forward::Permit;
+use super::forward::{DOTS, Permit, nobody_else};
 use super::identify::{Pass, Visitor};
 use super::pages;
 use super::reader::{Reader, is_crawler, is_prefetch};
@@ -62,6 +62,9 @@ impl Gateway {
         if !sale.room.is_bypassed() || is_crawler(asked.headers()) || is_prefetch(asked.headers()) {
             return None;
         }
+        if asked.path.had_dots() {
+            return Some(Err(Refusal::bad_request("path", DOTS)));
+        }
         let pass = bypass(sale, visitor).await;
         let is_sent_on = asked.reader == Reader::Person
             && asked.method() == Method::GET
@@ -74,8 +77,7 @@ impl Gateway {
         let forwarded = self.shop.forward(asked, &Permit::Admitted(&pass)).await;
         Some(forwarded.map(|mut response| {
             // It sets a pass: nobody else may be given this answer.
-            let private = HeaderValue::from_static("private, no-store");
-            response.headers_mut().insert(header::CACHE_CONTROL, private);
+            nobody_else(response.headers_mut());
             waiting::with_pass(response, asked, sale, pass.token)
         }))
     }
@@ -125,6 +127,8 @@ impl Gateway {
         }
         let key = redeem_key(asked, brought.key)?;
         let using = count(&self.core, &said, &key).await?;
+        // A stop may have come meanwhile; the same key finds its use again.
+        sale.room.may_sign()?;
         let sub = self.keys.pass_subject(sale.id(), &said.id.to_string(), using.number);
         let account = visitor.account_id().cloned();
         let (admission, token) = sale.room.admit_outside(Origin::Pass, sub, account).await;

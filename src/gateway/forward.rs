@@ -93,6 +93,7 @@ impl Shop {
 /// What an admitted shopper was shown is nobody else's: no shared cache may give it to a visitor
 /// who is waiting, whatever the shop thought of it. The shopper's own browser may keep it.
 fn keep_private(headers: &mut HeaderMap) {
+    forget_shared(headers);
     let vary = HeaderValue::from_static("Cookie, Stanchion-Admission");
     headers.append(header::VARY, vary);
     let lines = headers.get_all(header::CACHE_CONTROL).iter();
@@ -111,9 +112,31 @@ fn keep_private(headers: &mut HeaderMap) {
     let kept = said.into_iter().filter(|word| !is(word, "public") && !is(word, "s-maxage"));
     let words: Vec<String> = std::iter::once("private".to_owned()).chain(kept).collect();
     put(headers, header::CACHE_CONTROL, &words.join(", "));
-    for name in ["cdn-cache-control", "surrogate-control"] {
+}
+
+/// Gate and shop might take such a path for different ones.
+pub(super) const DOTS: &str = "must not contain '.' or '..' segments; send the path they lead to";
+
+/// What speaks to shared caches alone, and counts for them before `Cache-Control`.
+const SHARED: [&str; 5] = [
+    "cdn-cache-control",
+    "cloudflare-cdn-cache-control",
+    "surrogate-control",
+    "x-accel-expires",
+    "edge-control",
+];
+
+fn forget_shared(headers: &mut HeaderMap) {
+    for name in SHARED {
         headers.remove(name);
     }
+}
+
+/// An answer that hands out one visitor's pass: no cache may keep it.
+pub(super) fn nobody_else(headers: &mut HeaderMap) {
+    forget_shared(headers);
+    headers.remove(header::EXPIRES);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
 }
 
 /// Tells the shop whose turn it is.

@@ -9,7 +9,7 @@ use super::accounts::Vouched;
 use super::asked::Asked;
 use super::auth::Original;
 use super::checkout::{self, Change};
-use super::forward::Permit;
+use super::forward::{DOTS, Permit};
 use super::identify::{self, Visitor};
 use super::reader::{Reader, reader};
 use super::respond::{self, Place};
@@ -130,10 +130,7 @@ impl Gateway {
         let mut visitor = self.visitor(asked, sale, now_ms).await?;
         sale.renew(&mut visitor).await;
         match &visitor.pass {
-            Some(_) if asked.path.had_dots() => {
-                let cure = "must not contain '.' or '..' segments; send the path they lead to";
-                Err(Refusal::bad_request("path", cure))
-            }
+            Some(_) if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
             Some(pass) => {
                 self.limit(asked, &visitor, Deed::Act, Some(&pass.admission.sub))?;
                 let mut response = self.shop.forward(asked, &Permit::Admitted(pass)).await?;
@@ -239,12 +236,14 @@ impl Gateway {
         };
         let mut visitor = self.visitor(asked, sale, now_ms).await?;
         sale.renew(&mut visitor).await;
-        if visitor.pass.is_none() && sale.room.is_bypassed() {
-            visitor.pass = Some(bypass::bypass(sale, &visitor).await);
+        if visitor.pass.is_none() {
+            self.limit(asked, &visitor, Deed::Look, visitor.holder())?;
+            if sale.room.is_bypassed() {
+                visitor.take_over(bypass::bypass(sale, &visitor).await);
+            }
         }
-        match &visitor.pass {
-            Some(_) => original.check_path()?,
-            None => self.limit(asked, &visitor, Deed::Look, visitor.holder())?,
+        if visitor.pass.is_some() {
+            original.check_path()?;
         }
         let mut answer = original.answer(asked, sale, &visitor, now_ms);
         renewal::hand_out(&mut answer, asked, sale, &visitor);
@@ -279,13 +278,15 @@ impl Gateway {
     }
 
     fn count(&self, asked: &mut Asked, subject: Subject<'_>) -> Result<(), Refusal> {
-        if !subject.is_stranger() {
-            asked.peer.guest.know();
-        }
+        let is_known = !subject.is_stranger();
         let (standing, counted) = match self.limiter.load().count(subject) {
             Ok(standing) => (standing, Ok(())),
             Err((standing, refusal)) => (standing, Err(refusal)),
         };
+        // Only who keeps to the quota: one ticket must not open all doors of a node.
+        if is_known && counted.is_ok() {
+            asked.peer.guest.know();
+        }
         asked.standing = Some(standing);
         counted
     }
@@ -293,12 +294,11 @@ impl Gateway {
     fn limit_call(&self, asked: &mut Asked, call: Call, visitor: &Visitor) -> Result<(), Refusal> {
         let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
         let (deed, holder) = match call {
-            // Polls are nobody's address': who has no place yet looks at what is the same for all.
             Call::Recover => {
                 let address = AddressKey::of(asked.client.ip);
                 return self.count(asked, Subject::Recovery(address));
             }
-            Call::Status | Call::Events if visitor.holder().is_none() => return Ok(()),
+            Call::Status if visitor.holder().is_none() => return Ok(()),
             Call::Page | Call::Status | Call::Events | Call::Draw | Call::Stock => {
                 (Deed::Look, visitor.holder())
             }

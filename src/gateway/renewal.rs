@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::Method;
 use hyper::Response;
-use hyper::header::{self, HeaderValue};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
@@ -15,6 +14,7 @@ use super::answers::Answers;
 use super::asked::Asked;
 use super::cookies::Kind as Token;
 use super::core_client::{CoreCall, CoreClient, STANCHION_ADMISSION, no_core};
+use super::forward::nobody_else;
 use super::headers::put;
 use super::identify::{Pass, Renewal, Visitor};
 use super::respond;
@@ -220,10 +220,6 @@ pub(super) fn hand_out(
     }
     if !response.headers().contains_key(respond::STANCHION_ANSWER) {
         // The shop may have let everybody keep its page; nobody may keep this visitor's pass.
-        let private = HeaderValue::from_static("private, no-store");
-        response.headers_mut().insert(header::CACHE_CONTROL, private);
-        for name in ["cdn-cache-control", "surrogate-control", "expires"] {
-            response.headers_mut().remove(name);
-        }
+        nobody_else(response.headers_mut());
     }
 }

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::asked::Asked;
 use super::auth;
+use super::forward::DOTS;
 use super::sale::SaleGate;
 use crate::domain::refusal::{Problem, Refusal};
 
@@ -87,10 +88,7 @@ pub(super) fn decide<'a>(
     let gated = sales.iter().find(|sale| sale.protects(&asked.path));
     match gated {
         Some(sale) if !passes_ungated(asked, sale, now_ms) => Ok(Route::Gated(sale)),
-        Some(_) | None if asked.path.had_dots() => {
-            let cure = "must not contain '.' or '..' segments; send the path they lead to";
-            Err(Refusal::bad_request("path", cure))
-        }
+        Some(_) | None if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
         Some(_) | None => Ok(Route::Shop(Ungated(()))),
     }
 }

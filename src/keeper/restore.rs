@@ -1,10 +1,15 @@
 //! Restoring: Redis does not have the room, because it is new there, or was emptied, restarted,
 //! failed over or replaced by an older copy.
 
+use std::ops::Range;
+
 use super::ceilings::Leads;
 use super::{Keeper, KeeperError};
 use crate::domain::sale::Control;
 use crate::store::redis::room::{Ceilings, Loading, OlderCopy, Restore};
+
+/// Ranges of entries and of latecomers that nobody gets.
+type Skipped = [(&'static str, Range<u64>); 2];
 
 impl Keeper {
     /// Loads control, draw, opening, accounts and counters from Postgres. Counters resume at their
@@ -18,9 +23,13 @@ impl Keeper {
         if !self.gather_accounts(run).await? {
             return Ok(false);
         }
-        let loading = self.loading(control, &copy, leads).await?;
+        let (loading, skipped) = self.loading(control, &copy, leads).await?;
         let done = self.room.load(self.number, &loading).await?;
         if done == Restore::Done {
+            // Written only by the core whose counters count: another may have read newer ceilings,
+            // and numbers below those are handed out by now.
+            self.ledger.database().keep_holes(&self.sale, run, &skipped).await?;
+            self.keep_given(run, loading.counters).await?;
             let Ceilings { entries, late, cursor } = loading.counters;
             tracing::info!(sale = %self.sale, run, entries, late, cursor, "keeper.loaded");
             // The line need not wait for the next figures.
@@ -29,12 +38,13 @@ impl Keeper {
         Ok(done != Restore::Lost)
     }
 
+    /// What is to be loaded, and the numbers that are skipped by it.
     async fn loading(
         &self,
         control: Control,
         copy: &OlderCopy,
         leads: &Leads,
-    ) -> Result<Loading, KeeperError> {
+    ) -> Result<(Loading, Skipped), KeeperError> {
         let (database, run) = (self.ledger.database(), control.run);
         let seed = self.seed(run).await?;
         let opening = database.opening(&self.sale, run).await?;
@@ -45,22 +55,21 @@ impl Keeper {
         }
         let copied = if copy.run == run { copy.counters } else { Ceilings::default() };
         let given = self.last_given(run, leads).await?.max(copied);
-        let mut holes = vec![("l", given.late..counters.late)];
-        if opening.is_none() {
-            holes.push(("e", given.entries..counters.entries));
-        }
-        database.keep_holes(&self.sale, run, &holes).await?;
-        self.keep_given(run, counters).await?;
+        let late = given.late..counters.late;
+        // A drawn n is exact.
+        let entries = if opening.is_none() { given.entries..counters.entries } else { 0..0 };
+        let holes = database.holes(&self.sale, run).await?.with(entries.clone(), late.clone());
         let skus = self.ledger.figures(&self.sale).await?.into_iter().map(|of| of.sku);
-        Ok(Loading {
+        let loading = Loading {
             commitment: self.commitment(run, &seed),
             opening: opening.map(|record| self.opening(record, seed)),
             counters,
             // Nothing is handed out until the next look has raised them, in Postgres first.
             ceilings: counters,
-            holes: database.holes(&self.sale, run).await?,
+            holes,
             skus: skus.collect(),
             control,
-        })
+        };
+        Ok((loading, [("e", entries), ("l", late)]))
     }
 }

@@ -16,9 +16,11 @@ const WITH_COOKIES: SentOn = SentOn { pause_ms: 0, ..WITHOUT_COOKIES };
 impl Room {
     /// Gives a place up; again and again is the same as once.
     pub async fn leave(&self, ticket: &Ticket, address: Option<AddressKey>) -> Result<(), Refusal> {
-        let is_counted = ticket.account.is_none() && self.options.places_per_ip > 0;
+        let places_per_ip = self.options.places_per_ip;
+        let is_counted = ticket.account.is_none() && places_per_ip > 0;
         let address = address.filter(|_| is_counted).map(|address| self.blind(address));
-        let left = self.store.leave(ticket.run, ticket.cohort, address.as_deref()).await;
+        let (run, number) = (ticket.run, ticket.cohort);
+        let left = self.store.leave(run, number, address.as_deref(), places_per_ip).await;
         match left.map_err(|error| self.failed("room.leave", &error))? {
             Leave::Left => {
                 // So that this node knows at once; the others know at their next look.

@@ -111,11 +111,11 @@ async fn every_event_is_delivered_signed_in_order_and_by_one_core_at_a_time() {
 async fn after_retention_nothing_names_a_buyer_and_every_total_is_as_before() {
     let house = Core::start(&Plan::of("forget", 50)).await;
     let paid = house.held("ann@shop.example", "ann-key", 2).await;
-    house.orders.confirm(&Which::Id(paid.id), "ann-payment").await.unwrap();
+    house.orders.confirm(&Which::Id(paid.id), "pay-1").await.unwrap();
     let late = house.held("ann@shop.example", "ann-late", 1).await;
     house.lapse().await;
     house.orders.sweep().await.unwrap();
-    let refused = house.orders.confirm(&Which::Id(late.id), "ann-refund").await;
+    let refused = house.orders.confirm(&Which::Id(late.id), "pay-2").await;
     assert!(refused.is_err());
     let open = house.held("bob@shop.example", "bob-key", 3).await;
     let place = format!(
@@ -144,6 +144,11 @@ async fn after_retention_nothing_names_a_buyer_and_every_total_is_as_before() {
         assert_eq!(house.sql(&sql).await, 0, "{table}");
     }
     assert_eq!(house.stock().await, before);
+    let owed = "SELECT count(*) FROM outbox WHERE type = 'refund_due'";
+    let owed_before = house.sql(owed).await;
+    house.orders.confirm(&Which::Id(paid.id), "pay-1").await.unwrap();
+    assert!(house.orders.confirm(&Which::Id(late.id), "pay-2").await.is_err());
+    assert_eq!(house.sql(owed).await, owed_before, "a notice sent again is no second payment");
     let view = house.ledger.view(open.id).await.unwrap().unwrap();
     assert_eq!(view.reservation.status, Status::Held, "a live hold is still somebody's");
     house.sound().await;

@@ -122,7 +122,7 @@ fn with(status: StatusCode, kind: &'static str, keep: &'static str, body: Body) 
         (CACHE_CONTROL, keep),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
+        (REFERRER_POLICY, "same-origin"),
     ];
     for (name, value) in headers {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

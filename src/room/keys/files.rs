@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -85,11 +85,6 @@ impl Folder {
         Ok(Self { dir: dir.to_owned(), files })
     }
 
-    /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// A file's text.
     pub(super) fn text(&self, name: &'static str) -> Result<&str, KeysError> {
         let text = self.files.get(name).map(String::as_str);
@@ -157,6 +152,11 @@ pub(super) fn write_new(dir: &Path, name: &str, text: &str) -> Result<(), KeysEr
         let mut options = std::fs::OpenOptions::new();
         let mut file =
             options.write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        // Made by root, they are for whoever owns the folder.
+        let (owner, ours) = (std::fs::metadata(dir)?, file.metadata()?);
+        if owner.uid() != ours.uid() && ours.uid() == 0 {
+            std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+        }
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         // A link, not a renaming: it never replaces a key that is there.

@@ -63,17 +63,19 @@ pub struct Listed {
     pub signs_from: Option<String>,
 }
 
-/// Makes the first keys of a folder.
+/// Makes the first keys of a folder. The admission key comes last, so that a folder without one is
+/// no whole set, and a making that was cut off is taken up.
 pub(super) fn make(dir: &Path) -> Result<(), KeysError> {
     files::make_folder(dir)?;
-    if !Folder::read(dir)?.is_empty() {
+    if Folder::read(dir)?.of(Kind::Admission).last().is_some() {
         return Err(KeysError::Present(dir.to_owned()));
     }
-    write_new(dir, &Kind::Admission.next_name(None), &admission_pem(dir)?)?;
     for name in [Kind::Tickets.next_name(None).as_str(), "place.key", "seal.key"] {
-        write_new(dir, name, &random_secret(dir)?)?;
+        if !dir.join(name).exists() {
+            write_new(dir, name, &random_secret(dir)?)?;
+        }
     }
-    Ok(())
+    write_new(dir, &Kind::Admission.next_name(None), &admission_pem(dir)?)
 }
 
 /// Puts a new admission key and a new ticket key beside the old ones; they sign `after_ms` from

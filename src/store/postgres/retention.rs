@@ -1,5 +1,6 @@
-//! Forgetting: after a sale's close and its retention, nothing is left that names a person, and
-//! every total is as before.
+//! Forgetting: after a sale's close and its retention, no buyer is named any more, and every total
+//! is as before. The payment's own reference stays: it tells a notice that is sent again from a
+//! second payment, which would be owed back.
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -31,25 +32,10 @@ const RESERVATIONS: &str = "
         WHERE r.buyer <> '-' AND r.status <> 'held' AND NOT r.settling
         FOR UPDATE OF r SKIP LOCKED
     ), done AS (
-        UPDATE reservation r SET buyer = '-', order_key = r.id::text, payment_ref = NULL
+        UPDATE reservation r SET buyer = '-', order_key = r.id::text
         FROM due d WHERE r.id = d.id RETURNING 1
     )
     SELECT (SELECT max(id::text)::uuid FROM page) AS last, (SELECT count(*) FROM done) AS done";
-/// Names of payments stand in events too; each keeps a name of its own, so that none is told twice.
-const EVENTS: &str = "
-    WITH page AS (
-        SELECT txid, id, reservation FROM outbox
-        WHERE (txid, id) > ($2::text::xid8, $3) ORDER BY txid, id LIMIT $4
-    ), done AS (
-        UPDATE outbox o
-        SET detail = o.detail || jsonb_build_object('payment_ref', 'forgotten-' || o.id)
-        FROM page p JOIN reservation r ON r.id = p.reservation
-        WHERE o.txid = p.txid AND o.id = p.id AND r.sale = $1
-          AND r.status <> 'held' AND NOT r.settling
-          AND o.detail ? 'payment_ref' AND o.detail ->> 'payment_ref' NOT LIKE 'forgotten-%'
-        RETURNING 1
-    )
-    SELECT p.txid::text, p.id FROM page p ORDER BY p.txid DESC, p.id DESC LIMIT 1";
 const PLACES: &str = "
     DELETE FROM place WHERE ctid IN (
         SELECT ctid FROM place WHERE sale = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
@@ -79,14 +65,6 @@ impl Database {
         let any = client.prepare_cached(ANY).await?;
         if !client.query_one(&any, &[&sale]).await?.try_get::<_, bool>(0)? {
             return Ok(0);
-        }
-        // Events first: what is left by a pass that breaks off is found by its reservations.
-        let events = client.prepare_cached(EVENTS).await?;
-        let (mut transaction, mut number) = ("0".to_owned(), 0_i64);
-        let mut page = client.query_opt(&events, &[&sale, &transaction, &number, &CHUNK]).await?;
-        while let Some(row) = page {
-            (transaction, number) = (row.try_get(0)?, row.try_get(1)?);
-            page = client.query_opt(&events, &[&sale, &transaction, &number, &CHUNK]).await?;
         }
         let (mut after, mut forgotten) = (Uuid::nil(), 0);
         let statement = client.prepare_cached(RESERVATIONS).await?;

@@ -22,17 +22,20 @@ pub enum Leave {
 }
 
 impl RoomStore {
-    /// Gives a number up. `address`: blinded, whose count of anonymous places falls.
+    /// Gives a number up. `address`: blinded, whose count of anonymous places falls, for as many
+    /// leaves as it may have places.
     pub async fn leave(
         &self,
         run: u64,
         cohort: Cohort,
         address: Option<&str>,
+        places_per_ip: u32,
     ) -> Result<Leave, RedisFailure> {
         let keys = &self.keys;
         let mut call = LEAVE.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.left()).key(keys.addresses());
         call.arg(run).arg(cohort.to_string()).arg(address.unwrap_or_default());
+        call.arg(places_per_ip);
         let outcome: String = self.store.run(&call).await?;
         match outcome.as_str() {
             "left" => Ok(Leave::Left),
