@@ -47,6 +47,8 @@ pub(super) async fn start(
     for sale in &parts.settings.sales {
         keep(parts, &ledger, &clock, sale).await?;
     }
+    // Now every sale has a record: nobody is told that his is unknown.
+    reservations.refresh_controls().await.context("reading the control records")?;
     // After the control records: a sale's close is read from its own.
     parts.life.background("retention", forgetting);
     webhooks(parts, &ledger)?;

@@ -155,7 +155,7 @@ impl Reservations {
     }
 
     /// Reads the control records again.
-    pub(super) async fn refresh_controls(&self) -> Result<(), DatabaseError> {
+    pub async fn refresh_controls(&self) -> Result<(), DatabaseError> {
         self.learn(self.ledger.database().controls().await?);
         Ok(())
     }

@@ -90,7 +90,9 @@ async fn killing_everything_at_once_loses_nothing_that_was_acknowledged() {
     let mut node = shop.start();
     let buyer = shop.joined(&node, 1).await.admitted().await;
     let sku = &shop.plan.skus[0].0;
-    let held: Value = buyer.reserve(sku, 1, "the-key").await.json().unwrap();
+    let held = buyer.reserve(sku, 1, "the-key").await;
+    assert_eq!(held.status, 201, "{}", held.text());
+    let held: Value = held.json().unwrap();
     let waiting = shop.joined(&node, 2).await;
     let place = waiting.status().await["place"].clone();
 
