@@ -4,6 +4,7 @@
 //! [`guests`], and speaks [`tls`]), each request head is judged by [`guard`], and [`proxy`] streams
 //! to the shop over [`upstream`].
 
+pub mod bearer;
 pub mod body;
 pub mod client_ip;
 mod connection;
@@ -11,6 +12,7 @@ pub mod guard;
 pub mod guests;
 pub mod hop;
 mod host;
+pub mod json;
 pub mod listener;
 mod origin;
 pub mod paced;

@@ -1,12 +1,10 @@
 //! Answers of the ops listener: the one place where its refusals become responses.
 
-use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
-use serde::Serialize;
 
 use crate::domain::refusal::Refusal;
+use crate::http::json::problem;
+pub(super) use crate::http::json::{json, ok};
 
 /// What a handler gives.
 pub(super) type Answer = Result<Response, Refused>;
@@ -23,29 +21,6 @@ impl From<Refusal> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Self(refusal) = self;
-        let status = StatusCode::from_u16(refusal.http_status());
-        let mut response =
-            json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &refusal.to_json());
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = refusal.retry_after_seconds() {
-            headers.insert(RETRY_AFTER, seconds.into());
-        }
-        if refusal.http_status() == 401 {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        response
+        problem(refusal.http_status(), &refusal.to_json(), refusal.retry_after_seconds())
     }
-}
-
-/// JSON with a status.
-pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    let mut response = (status, Json(body)).into_response();
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-/// 200 with JSON.
-pub(super) fn ok(body: &impl Serialize) -> Response {
-    json(StatusCode::OK, body)
 }

@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use super::auth::AUTHOR;
+use crate::http::bearer::AUTHOR;
 
 /// A probe that takes longer is as good as none.
 const PROBE_MAX: Duration = Duration::from_secs(2);

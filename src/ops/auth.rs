@@ -4,38 +4,30 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use http::request::Parts;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+use secrecy::SecretString;
 
 use super::Ops;
 use super::answer::Refused;
 use crate::domain::refusal::{Problem, Refusal};
-
-/// Names who acts, for the audit trail.
-pub const AUTHOR: &str = "stanchion-author";
-/// The longest name, in bytes.
-const AUTHOR_MAX: usize = 64;
+use crate::http::bearer::{BearerKey, author};
 
 /// The operators' key, or the name of the variable that it should have come from.
 pub struct OpsKey {
-    /// A hash: equal lengths, so that comparing takes the same time for every guess.
-    hash: Option<[u8; 32]>,
+    key: Option<BearerKey>,
     variable: String,
 }
 
 impl OpsKey {
     /// The key that was found in the environment, if it was.
     pub fn new(key: Option<&SecretString>, variable: &str) -> Self {
-        let hash = key.map(|key| Sha256::digest(key.expose_secret()).into());
-        Self { hash, variable: variable.to_owned() }
+        let key = key.map(BearerKey::new);
+        Self { key, variable: variable.to_owned() }
     }
 
     /// Whether this node has one.
     pub fn is_set(&self) -> bool {
-        self.hash.is_some()
+        self.key.is_some()
     }
 
     /// Whether these headers carry it.
@@ -43,7 +35,7 @@ impl OpsKey {
     /// # Errors
     /// 403 while this node has no key, else 401 that names the header.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some(hash) = &self.hash else {
+        let Some(key) = &self.key else {
             let variable = &self.variable;
             let detail = format!(
                 "this node has no operators' key: set the environment variable {variable} \
@@ -51,12 +43,7 @@ impl OpsKey {
             );
             return Err(Refusal::new(Problem::NotAdmitted, detail));
         };
-        let given = headers.get(AUTHORIZATION).and_then(|value| {
-            let (scheme, key) = value.as_bytes().split_at_checked(7)?;
-            scheme.eq_ignore_ascii_case(b"bearer ").then_some(key.trim_ascii())
-        });
-        let given: Option<[u8; 32]> = given.map(|key| Sha256::digest(key).into());
-        if given.is_some_and(|given| bool::from(hash.ct_eq(&given))) {
+        if key.is_in(headers) {
             return Ok(());
         }
         let detail = "Authorization: needs `Bearer KEY` with the operators' key (ops.key_env)";
@@ -75,24 +62,17 @@ impl FromRequestParts<Arc<Ops>> for Operator {
 
     async fn from_request_parts(parts: &mut Parts, ops: &Arc<Ops>) -> Result<Self, Refused> {
         ops.key.check(&parts.headers)?;
-        let author = match parts.headers.get(AUTHOR) {
-            None => format!("ops@{}", ops.node),
-            Some(name) => name
-                .to_str()
-                .ok()
-                .filter(|name| (1..=AUTHOR_MAX).contains(&name.trim().len()))
-                .map(|name| name.trim().to_owned())
-                .ok_or_else(|| {
-                    let cure = format!("must be 1 to {AUTHOR_MAX} printable ASCII characters");
-                    Refusal::bad_request("Stanchion-Author", cure)
-                })?,
-        };
+        let named = author(&parts.headers);
+        let named = named.map_err(|cure| Refusal::bad_request("Stanchion-Author", cure))?;
+        let author = named.unwrap_or_else(|| format!("ops@{}", ops.node));
         Ok(Self { author })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::header::AUTHORIZATION;
+
     use super::*;
 
     #[test]

@@ -13,7 +13,7 @@ mod routes;
 mod sales;
 
 pub use ask::{Answer, Asker, Refused, ask};
-pub use auth::{AUTHOR, OpsKey};
+pub use auth::OpsKey;
 pub use page::{Dash, DashParts};
 pub use roster::Roster;
 pub use routes::{Ops, router};

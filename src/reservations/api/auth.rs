@@ -4,40 +4,31 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use http::request::Parts;
-use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+use secrecy::SecretString;
 
 use super::Api;
 use super::answer::Refused;
 use crate::domain::admission::{Admission, CORE_GRACE_MS};
 use crate::domain::refusal::{Problem, Refusal};
+use crate::http::bearer::{self, BearerKey};
 
 /// The header that carries the shopper's admission.
 const ADMISSION: &str = "stanchion-admission";
 
-/// The keys' hashes: equal lengths, so that comparing takes the same time for every guess.
+/// The keys that open the API.
 pub(super) struct Bearers {
-    core: [u8; 32],
-    ops: Option<[u8; 32]>,
+    core: BearerKey,
+    ops: Option<BearerKey>,
 }
 
 impl Bearers {
     pub(super) fn new(core: &SecretString, ops: Option<&SecretString>) -> Self {
-        let hash = |key: &SecretString| Sha256::digest(key.expose_secret()).into();
-        Self { core: hash(core), ops: ops.map(hash) }
+        Self { core: BearerKey::new(core), ops: ops.map(BearerKey::new) }
     }
 
     fn role(&self, headers: &HeaderMap) -> Option<Role> {
-        let value = headers.get(AUTHORIZATION)?.as_bytes();
-        let (scheme, key) = value.split_at_checked(7)?;
-        if !scheme.eq_ignore_ascii_case(b"bearer ") {
-            return None;
-        }
-        let given: [u8; 32] = Sha256::digest(key.trim_ascii()).into();
-        let is = |key: &[u8; 32]| bool::from(key.ct_eq(&given));
+        let is = |key: &BearerKey| key.is_in(headers);
         let (core, ops) = (is(&self.core), self.ops.as_ref().is_some_and(is));
         match (ops, core) {
             (true, _) => Some(Role::Operator),
@@ -62,18 +53,10 @@ pub(super) struct Operator {
     pub(super) author: String,
 }
 
-/// Names who acts, for the audit trail.
-const AUTHOR: &str = "stanchion-author";
-const AUTHOR_BYTES_MAX: usize = 64;
-
 fn author(headers: &HeaderMap) -> Result<String, Refusal> {
-    let Some(name) = headers.get(AUTHOR) else { return Ok("ops@core".to_owned()) };
-    let name = name.to_str().map(str::trim).unwrap_or_default();
-    if (1..=AUTHOR_BYTES_MAX).contains(&name.len()) {
-        return Ok(name.to_owned());
-    }
-    let cure = format!("must be 1 to {AUTHOR_BYTES_MAX} printable ASCII characters");
-    Err(Refusal::bad_request("Stanchion-Author", cure))
+    let named = bearer::author(headers);
+    let named = named.map_err(|cure| Refusal::bad_request("Stanchion-Author", cure))?;
+    Ok(named.unwrap_or_else(|| "ops@core".to_owned()))
 }
 
 fn unknown() -> Refusal {
