@@ -7,6 +7,7 @@ use stanchion::domain::control::{ControlChange, ControlNo, Moment};
 use stanchion::domain::rate::Rate;
 use stanchion::domain::sale::Control;
 use stanchion::store::redis::room::Publish;
+use tokio_util::sync::CancellationToken;
 
 use crate::fixture::now_ms;
 use crate::room_ground::RoomGround;
@@ -144,13 +145,18 @@ fn the_script_changes_a_record_by_the_same_rules_as_the_domain() {
     let ground = runtime.block_on(async {
         let ground = RoomGround::new("rules", 60_000, 1.0).await;
         // No gateway: it would hand back what it knows of the record.
-        let core = ground.keep().await;
-        while ground.store().look().await.unwrap().1.is_none() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        let core = ground.keeper();
+        core.boot().await.unwrap();
+        let loaded = async {
+            while ground.store().look().await.unwrap().1.is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        // Whichever is not done is dropped: no core looks at the record after this.
+        tokio::select! {
+            () = core.run(CancellationToken::new()) => panic!("the core ended"),
+            () = loaded => {}
         }
-        core.cancel();
-        // A core that has just been told to end looks at nothing after this.
-        tokio::time::sleep(Duration::from_millis(300)).await;
         ground
     });
 
