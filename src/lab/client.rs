@@ -16,6 +16,8 @@ use tokio::sync::Semaphore;
 
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Shorter than any server here keeps an idle socket, so that none is closed just as it is used.
+const IDLE_MAX: Duration = Duration::from_secs(3);
 
 /// A client that follows no redirects and keeps no cookies. Cheap to clone.
 #[derive(Clone)]
@@ -45,6 +47,7 @@ impl Client {
         let pooled = Pooled::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(sockets_max)
+            .pool_idle_timeout(IDLE_MAX)
             .build(connector);
         Self { pooled, sockets: Arc::new(Semaphore::new(sockets_max)) }
     }

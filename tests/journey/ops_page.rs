@@ -114,6 +114,10 @@ async fn the_page_is_read_without_a_key_and_changes_nothing_without_one() {
         assert_eq!(done.status, 303, "{form:?}: {}", done.text());
         let said = house.page(done.header("location")).await;
         assert!(said.contains("class=\"done\""), "{form:?}");
+        if form == &pause[..] {
+            let shown = house.client.get(&format!("{}/change", house.ops()), &with).await.unwrap();
+            assert!(shown.text().contains("value=\"resume\""), "what was done is seen at once");
+        }
     }
     let ops = house.ops();
     house.until(&ops, "Paused before the opening").await;

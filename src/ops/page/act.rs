@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::body::Bytes;
@@ -42,6 +43,10 @@ const DONE: [(&str, &str); 7] = [
 ];
 
 type Form = BTreeMap<String, String>;
+
+/// How long a page waits until this node has seen what it did, and how often it looks.
+const SEEN_MAX: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 fn form(bytes: &Bytes) -> Form {
     form_urlencoded::parse(bytes).into_owned().collect()
@@ -130,7 +135,14 @@ impl Dash {
         let (word, _) =
             known.ok_or_else(|| Refusal::bad_request("action", "is not one of this page's"))?;
         let change = change(word, form, &room.snapshot().control)?;
-        ops.desk.apply(&sale, &format!("page@{}", ops.node), &change).await?;
+        let applied = ops.desk.apply(&sale, &format!("page@{}", ops.node), &change).await?;
+        // What is shown next is what this node has seen: else the page offers "Pause" once more.
+        let seen = async {
+            while room.snapshot().control.version < applied.control.version {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let _in_time = tokio::time::timeout(SEEN_MAX, seen).await;
         Ok(word)
     }
 
