@@ -74,7 +74,8 @@ impl Gateway {
             let moved = respond::see_other(asked.again());
             return Some(Ok(waiting::with_pass(moved, asked, sale, pass.token)));
         }
-        let forwarded = self.shop.forward(asked, &Permit::Admitted(&pass)).await;
+        let permit = Permit::Admitted(&pass, &sale.room);
+        let forwarded = self.shop.forward(asked, &permit).await;
         Some(forwarded.map(|mut response| {
             // It sets a pass: nobody else may be given this answer.
             nobody_else(response.headers_mut());

@@ -1,5 +1,9 @@
 //! To the shop: with an admission, or with the proof that none is needed.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, Response};
 use secrecy::{ExposeSecret, SecretString};
@@ -15,6 +19,7 @@ use crate::domain::status::rfc3339;
 use crate::http::body::Body;
 use crate::http::proxy::Proxy;
 use crate::http::upstream::{Upstream, UpstreamError};
+use crate::room::Room;
 
 const STANCHION_SALE: HeaderName = HeaderName::from_static("stanchion-sale");
 const STANCHION_VISITOR: HeaderName = HeaderName::from_static("stanchion-visitor");
@@ -25,6 +30,8 @@ const STANCHION_ORIGIN_KEY: HeaderName = HeaderName::from_static("stanchion-orig
 
 /// When to try again after the shop did not answer, in milliseconds.
 const RETRY_MS: u64 = 5_000;
+/// How soon an upgraded connection ends after a stop.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The way to the shop.
 pub(super) struct Shop {
@@ -36,10 +43,23 @@ pub(super) struct Shop {
 /// Why a request may pass. Neither can be made up: one comes from a verified token, the other from
 /// the routing rules.
 pub(super) enum Permit<'a> {
-    /// The visitor's turn has come.
-    Admitted(&'a Pass),
+    /// The visitor's turn has come, in this room.
+    Admitted(&'a Pass, &'a Arc<Room>),
     /// The path is free at this time.
     Free(Ungated),
+}
+
+impl Permit<'_> {
+    /// Comes when the permit is void: a stop ends what was upgraded under an admission of before.
+    fn ends(&self) -> BoxFuture<'static, ()> {
+        let Self::Admitted(pass, room) = self else { return Box::pin(std::future::pending()) };
+        let (epoch, room) = (pass.admission.epoch, Arc::clone(room));
+        Box::pin(async move {
+            while room.snapshot().control.epoch == epoch {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        })
+    }
 }
 
 impl Shop {
@@ -70,17 +90,17 @@ impl Shop {
         let (client, authority) = (&asked.client, &asked.head.authority);
         let add = |headers: &mut HeaderMap| {
             for_shop(headers, client, authority);
-            if let Permit::Admitted(pass) = permit {
+            if let Permit::Admitted(pass, _) = permit {
                 vouch(headers, pass);
             }
             if let Some(secret) = &self.secret {
                 put(headers, STANCHION_ORIGIN_KEY, secret.expose_secret());
             }
         };
-        match self.proxy.forward(request, &asked.head, add).await {
+        match self.proxy.forward(request, &asked.head, permit.ends(), add).await {
             Ok(mut response) => {
                 from_shop(response.headers_mut());
-                if let Permit::Admitted(_) = permit {
+                if let Permit::Admitted(..) = permit {
                     keep_private(response.headers_mut());
                 }
                 Ok(response)

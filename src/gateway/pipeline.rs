@@ -133,7 +133,8 @@ impl Gateway {
             Some(_) if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
             Some(pass) => {
                 self.limit(asked, &visitor, Deed::Act, Some(&pass.admission.sub))?;
-                let mut response = self.shop.forward(asked, &Permit::Admitted(pass)).await?;
+                let permit = Permit::Admitted(pass, &sale.room);
+                let mut response = self.shop.forward(asked, &permit).await?;
                 renewal::hand_out(&mut response, asked, sale, &visitor);
                 Ok(response)
             }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
@@ -49,11 +50,13 @@ impl Proxy {
     }
 
     /// Forwards a checked request. Hop-by-hop headers go first, then `add` adds and removes ours,
-    /// so that a client cannot take them away by naming them in `Connection`.
+    /// so that a client cannot take them away by naming them in `Connection`. An upgraded
+    /// connection lasts until `ends` at most.
     pub async fn forward(
         &self,
         mut request: Request<Incoming>,
         head: &Head,
+        ends: BoxFuture<'static, ()>,
         add: impl FnOnce(&mut HeaderMap),
     ) -> Result<Response<Body>, UpstreamError> {
         let leaving =
@@ -75,7 +78,7 @@ impl Proxy {
 
         let Answer { response, seat } = self.upstream.send(onward, &progress).await?;
         match (response.status() == StatusCode::SWITCHING_PROTOCOLS, leaving) {
-            (true, Some(client)) => self.tunnelled(response, client),
+            (true, Some(client)) => self.tunnelled(response, client, ends),
             (true, None) => Err(UpstreamError::UnaskedUpgrade),
             (false, _) => Ok(self.streamed(response, seat)),
         }
@@ -98,13 +101,17 @@ impl Proxy {
         &self,
         mut response: Response<Incoming>,
         client: hyper::upgrade::OnUpgrade,
+        ends: BoxFuture<'static, ()>,
     ) -> Result<Response<Body>, UpstreamError> {
         let seat =
             Arc::clone(&self.tunnels).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         let service = hyper::upgrade::on(&mut response);
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            tunnel::run(client, service, stop).await;
+            tokio::select! {
+                () = tunnel::run(client, service, stop) => {}
+                () = ends => {}
+            }
             drop(seat);
         });
         let (mut parts, _) = response.into_parts();
@@ -210,7 +217,8 @@ mod tests {
             let proxy = Arc::clone(&proxy);
             async move {
                 let head = guard::check(&request).unwrap();
-                match proxy.forward(request, &head, |_| {}).await {
+                match proxy.forward(request, &head, Box::pin(std::future::pending()), |_| {}).await
+                {
                     Ok(response) => response,
                     Err(error) => {
                         let mut response = Response::new(body::empty());

@@ -218,7 +218,7 @@ impl Upstream {
         }
     }
 
-    /// Whether every address was there once and is not any more.
+    /// Whether no address is there.
     pub fn is_down(&self) -> bool {
         self.origins.iter().all(|origin| origin.well().is_down())
     }

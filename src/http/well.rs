@@ -16,8 +16,6 @@ pub(super) struct Well(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// An address that never answered is not known to be down: perhaps nobody has started it yet.
-    ever: bool,
     unreached: u32,
     unanswered: u32,
     failed_at: Option<Instant>,
@@ -34,15 +32,14 @@ impl Well {
     /// An answer came; true if the address was down.
     pub(super) fn answered(&self, now: Instant) -> bool {
         self.note(|seen| {
-            let answered_at = Some(now);
-            *seen = Seen { ever: true, answered_at, ..Seen::default() };
+            *seen = Seen { answered_at: Some(now), ..Seen::default() };
         })
     }
 
     /// A connection was made; true if the address was down and is no more. One that takes
     /// connections and does not answer stays down.
     pub(super) fn connected(&self) -> bool {
-        self.note(|seen| (seen.ever, seen.unreached) = (true, 0))
+        self.note(|seen| seen.unreached = 0)
     }
 
     /// No connection; true if the address is down from now on.
@@ -67,10 +64,9 @@ impl Well {
         seen.is_down() && seen.failed_at.is_some_and(|at| now.saturating_duration_since(at) < RETRY)
     }
 
-    /// Whether it was there, and is not any more.
+    /// Whether it is known not to be there.
     pub(super) fn is_down(&self) -> bool {
-        let seen = self.seen();
-        seen.ever && seen.is_down()
+        self.seen().is_down()
     }
 
     /// Whether only an answer proves it well.
@@ -104,7 +100,7 @@ mod tests {
     fn an_address_is_down_after_failures_in_a_row_and_is_tried_again_later() {
         let (well, now) = (Well::default(), Instant::now());
         assert!(!well.unreached(now) && well.unreached(now));
-        assert!(well.is_shunned(now) && !well.is_down(), "it was never seen to be there");
+        assert!(well.is_shunned(now) && well.is_down());
         assert!(well.connected() && !well.is_shunned(now));
 
         well.unreached(now);

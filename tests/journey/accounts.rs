@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use stanchion::lab::rig::{Client, ConfigFile, Installation, Layout};
 
 use crate::fixture::issuer::{Device, Issuer, claims};
-use crate::fixture::{Ground, client};
+use crate::fixture::{Ground, client, quiet_shop};
 
 /// Nobody listens there: these journeys never reach a shop.
-const NO_SHOP: &str = "http://127.0.0.1:9";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two gateways that believe the shop's signature.
@@ -25,7 +24,7 @@ impl House {
     fn start(topic: &str, opens_in_ms: u64, turn: impl FnOnce(&mut ConfigFile)) -> Self {
         let ground = Ground::new(topic);
         let plan = ground.sale_opening_in(opens_in_ms, 10);
-        let mut config = ConfigFile::new(NO_SHOP, &[plan]).unwrap();
+        let mut config = ConfigFile::new(quiet_shop(), &[plan]).unwrap();
         let issuer = Issuer::new();
         issuer.introduce(&ground.folder, &mut config);
         config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use stanchion::lab::rig::{ConfigFile, Installation};
 
 use crate::fixture::browser::Browser;
-use crate::fixture::{Ground, client, executable, open_shop};
+use crate::fixture::{Ground, client, executable, open_shop, quiet_shop};
 
 /// A sale of two units with the sample shop behind a gateway.
 struct Street {
@@ -20,7 +20,7 @@ impl Street {
         let ground = Ground::new(topic);
         let plan = ground.sale_opening_in(2_500, 2);
         let sku = plan.skus[0].0.clone();
-        let config = ConfigFile::new("http://127.0.0.1:9", &[plan]).unwrap();
+        let config = ConfigFile::new(quiet_shop(), &[plan]).unwrap();
         let urls = (ground.database_url.clone(), ground.redis_url.clone());
         let mut installation =
             Installation::start_cores(executable(), &ground.folder, urls, 1, config).unwrap();

@@ -12,18 +12,17 @@ use stanchion::lab::rig::{Client, ConfigFile, Installation, Layout, Node, SalePl
 use stanchion::servers::PrivateStores;
 
 use crate::fixture::shopper::Shopper;
-use crate::fixture::{Ground, client, executable, now_ms};
+use crate::fixture::{Ground, client, executable, now_ms, quiet_shop};
 
 const PAIR: Layout = Layout { gateways: 2, cores: 1 };
 /// Nobody listens there: these journeys never reach a shop.
-const NO_SHOP: &str = "http://127.0.0.1:9";
 /// What a change in the file may take to be seen on every node.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 
 fn config(plan: &SalePlan) -> ConfigFile {
-    let mut config = ConfigFile::new(NO_SHOP, std::slice::from_ref(plan)).unwrap();
+    let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(plan)).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
     config
 }

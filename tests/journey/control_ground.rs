@@ -10,7 +10,7 @@ use stanchion::lab::rig::{
 };
 
 use crate::fixture::shopper::Shopper;
-use crate::fixture::{Ground, client};
+use crate::fixture::{Ground, client, quiet_shop};
 
 pub(crate) const PAIR: Layout = Layout { gateways: 2, cores: 1 };
 /// What a command may take until every node goes by it.
@@ -18,7 +18,6 @@ pub(crate) const EFFECTIVE_WITHIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(15);
 /// Nobody listens there: these journeys never reach a shop.
-const NO_SHOP: &str = "http://127.0.0.1:9";
 
 /// A running installation, and what is needed to talk to it.
 pub(crate) struct Steered {
@@ -30,7 +29,7 @@ pub(crate) struct Steered {
 
 /// Limits out of the way: these journeys are about steering.
 pub(crate) fn config(plan: &SalePlan) -> ConfigFile {
-    let mut config = ConfigFile::new(NO_SHOP, std::slice::from_ref(plan)).unwrap();
+    let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(plan)).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
     for limit in ["per_ip", "per_account", "per_admission", "poll"] {
         config.set(&format!("limits.{limit}.rate"), "10000/s").unwrap();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use stanchion::lab::rig::{ConfigFile, Node, SalePlan};
 
 use crate::fixture::shopper::Shopper;
-use crate::fixture::{client, executable, now_ms, stores};
+use crate::fixture::{client, executable, now_ms, quiet_shop, stores};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,8 +25,7 @@ impl Shop {
     fn new(name: &str) -> Self {
         let folder = stores().workspace(name).unwrap();
         let plan = SalePlan::opening_in(name, now_ms(), 1_000, 5);
-        let mut config =
-            ConfigFile::new("http://127.0.0.1:9", std::slice::from_ref(&plan)).unwrap();
+        let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(&plan)).unwrap();
         config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
         config.set("sale.0.hold", "10m").unwrap();
         config.write(&folder.join("shop.toml")).unwrap();

@@ -2,13 +2,13 @@
 
 use stanchion::lab::rig::{ConfigFile, Layout};
 
-use crate::fixture::{Ground, client};
+use crate::fixture::{Ground, client, quiet_shop};
 
 #[tokio::test]
 async fn two_gateways_and_two_cores_come_up_on_one_redis_and_one_postgres() {
     let ground = Ground::new("ground");
     let sale = ground.sale_opening_in(3_600_000, 10);
-    let config = ConfigFile::new("http://127.0.0.1:9", &[sale]).unwrap();
+    let config = ConfigFile::new(quiet_shop(), &[sale]).unwrap();
     let mut all = ground.install(Layout { gateways: 2, cores: 2 }, config);
 
     for node in all.gateways.iter().chain(&all.cores) {

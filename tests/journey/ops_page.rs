@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 use stanchion::lab::rig::{Answer, Client, ConfigFile, Installation, Layout};
 
 use crate::fixture::shopper::Shopper;
-use crate::fixture::{Ground, client, executable};
+use crate::fixture::{Ground, client, executable, quiet_shop};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Nobody listens there.
-const NO_SHOP: &str = "http://127.0.0.1:9";
 
 struct House {
     installation: Installation,
@@ -24,7 +23,7 @@ impl House {
         let ground = Ground::new(topic);
         let mut plan = ground.sale_opening_in(opens_in_ms, 10);
         plan.rate = "20/s".into();
-        let mut config = ConfigFile::new(NO_SHOP, std::slice::from_ref(&plan)).unwrap();
+        let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(&plan)).unwrap();
         config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
         let installation = ground.install(layout, config);
         Self { installation, client: client(), sale: plan.id }

@@ -8,11 +8,10 @@ use stanchion::lab::rig::{Answer, Client, ConfigFile, Installation, Layout, Sale
 use stanchion::servers::PrivateStores;
 
 use crate::fixture::shopper::{Shopper, text};
-use crate::fixture::{Ground, client, executable, now_ms};
+use crate::fixture::{Ground, client, executable, now_ms, quiet_shop};
 
 const PAIR: Layout = Layout { gateways: 2, cores: 2 };
 /// Nobody listens there: these journeys never reach a shop.
-const NO_SHOP: &str = "http://127.0.0.1:9";
 
 /// A running installation with its one SKU, and what is needed to talk to it.
 struct House {
@@ -24,7 +23,7 @@ struct House {
 
 /// Limits out of the way: these journeys are about stock and places.
 fn config(plan: &SalePlan) -> ConfigFile {
-    let mut config = ConfigFile::new(NO_SHOP, std::slice::from_ref(plan)).unwrap();
+    let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(plan)).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
     config.set("core.sweep_every", "1s").unwrap();
     for limit in ["per_ip", "per_account", "per_admission", "poll"] {

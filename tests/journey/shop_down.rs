@@ -141,3 +141,27 @@ async fn while_the_shop_is_down_nobody_is_called_or_admitted_and_every_place_is_
     let foremost = crowd.into_iter().zip(before).min_by_key(|(_, ahead)| ahead.unwrap_or(0));
     foremost.unwrap().0.admitted().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_never_saw_the_shop_calls_nobody_until_it_is_there() {
+    let ground = Ground::new("shoplate");
+    let plan = ground.sale_opening_in(2_000, 500);
+    let (name, addr) = Stub::open("shop", "127.0.0.1:0").await.close().await;
+    let url = format!("http://{addr}");
+    let house = ground.install(ONE, ConfigFile::new(&url, std::slice::from_ref(&plan)).unwrap());
+    let (client, gateway) = (client(), house.gateways[0].url("public").unwrap());
+    let crowd = Shopper::crowd(&client, std::slice::from_ref(&gateway), &plan.id, 5).await;
+    let status = async || -> Value { crowd[0].status().await };
+
+    until("the draw", async || status().await["phase"] == "open").await;
+    for _ in 0..10 {
+        for shopper in &crowd {
+            assert_eq!(shopper.status().await["place"]["state"], "waiting");
+        }
+        assert_eq!(status().await["paused"], true);
+        tokio::time::sleep(POLL).await;
+    }
+
+    let _shop = Stub::open(name, &addr).await;
+    until("somebody is called", async || status().await["place"]["state"] != "waiting").await;
+}

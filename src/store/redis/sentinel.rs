@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::select_ok;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
@@ -29,7 +30,7 @@ pub(super) struct Sentinel {
 }
 
 struct Search {
-    /// Sentinels seldom have the primary's password: asked without, then with it.
+    /// Sentinels seldom have the primary's password: asked with and without.
     clients: Vec<SentinelClient>,
     found: u64,
     failed: Option<(Instant, RedisError)>,
@@ -125,17 +126,12 @@ impl Sentinel {
 
 impl Search {
     async fn find(&mut self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
-        let mut last = None;
-        for client in &mut self.clients {
-            match client.async_get_client().await {
-                Ok(primary) => {
-                    return primary.get_multiplexed_async_connection_with_config(config).await;
-                }
-                Err(error) => last = Some(error),
-            }
+        if self.clients.is_empty() {
+            return Err((redis::ErrorKind::EmptySentinelList, "no Sentinel is given").into());
         }
-        Err(last.unwrap_or_else(|| {
-            RedisError::from((redis::ErrorKind::EmptySentinelList, "no Sentinel is given"))
-        }))
+        // Both ways at once: a host that is gone would use up the time of both.
+        let ways = self.clients.iter_mut().map(|client| Box::pin(client.async_get_client()));
+        let (primary, _) = select_ok(ways).await?;
+        primary.get_multiplexed_async_connection_with_config(config).await
     }
 }

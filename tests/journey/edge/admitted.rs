@@ -1,5 +1,9 @@
 //! With an admission the shop is reached, and told whose turn it is; forged ones do not exist.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use stanchion::clock::{Clock, SystemClock};
 use stanchion::domain::admission::Admission;
@@ -8,8 +12,10 @@ use stanchion::domain::ticket::{Cohort, Ticket};
 use stanchion::room::keys::Keys;
 
 use super::origin::header;
-use super::wire::{ask, status};
-use super::{Edge, shared};
+use super::streaming::read_head;
+use super::wire::{ask, connect, status};
+use super::{Edge, no_limits, shared};
+use crate::fixture::Ground;
 
 pub(super) fn keys(edge: &Edge) -> Keys {
     Keys::load(&edge.installation.folder().join("keys")).unwrap()
@@ -54,6 +60,47 @@ fn an_admitted_request_is_forwarded_with_our_words_and_nobody_elses() {
     assert!(header(&head, "stanchion-expires").is_some());
     let by_header = format!("Stanchion-Admission: {token}");
     assert_eq!(status(&ask(&edge.url(), "GET /checkout/byheader", &[&by_header])), 200);
+}
+
+/// A websocket that the shop has taken.
+fn upgraded(edge: &Edge, path: &str, header: &str) -> TcpStream {
+    let mut stream = connect(&edge.url());
+    let ask = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Key: x\r\n{header}\r\n"
+    );
+    stream.write_all(ask.as_bytes()).unwrap();
+    let head = read_head(&mut stream);
+    assert_eq!(status(&head), 101, "{head}");
+    stream
+}
+
+#[test]
+fn a_stop_closes_what_was_upgraded_under_an_admission_of_before_and_nothing_else() {
+    let ground = Ground::new("cut");
+    let edge = Edge::on(&ground, ground.sale_opening_in(600_000, 10), 1, |config, _| {
+        no_limits(config);
+    });
+    edge.await_lobby();
+    let (keys, sale) = (keys(&edge), edge.plan.id.as_str());
+    let token = keys.mint_admission(&admission(&keys, sale, 1, SystemClock.now_ms() - 1_000));
+    let pass = format!("Stanchion-Admission: {token}\r\n");
+    let mut admitted = upgraded(&edge, "/checkout/ws", &pass);
+    let mut free = upgraded(&edge, "/ws", "");
+
+    let node = &edge.installation.gateways[0];
+    let stop = format!("POST /v1/sales/{sale}/stop");
+    let key = format!("Authorization: Bearer {}", edge.installation.secrets.ops_key);
+    let said = ask(&node.url("ops").unwrap(), &stop, &[&key, "Content-Length: 0"]);
+    assert_eq!(status(&said), 200, "{said}");
+    let since = Instant::now();
+    assert_eq!(admitted.read(&mut [0]).unwrap_or(0), 0, "closed, and not by the shop");
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+
+    free.write_all(b"hello").unwrap();
+    let mut echo = String::new();
+    free.read_to_string(&mut echo).unwrap();
+    assert_eq!(echo, "hello");
 }
 
 #[test]

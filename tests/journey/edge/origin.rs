@@ -163,7 +163,7 @@ fn answer(
                 &user.map(|user| format!("X-Account-Id: {user}\r\n")).unwrap_or_default(),
             ))
         }
-        "/ws" => {
+        "/ws" | "/checkout/ws" => {
             say(
                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                  Sec-WebSocket-Accept: x\r\n\r\n",

@@ -10,7 +10,7 @@ use super::{Edge, shared};
 const GROWTH_KIB_MAX: u64 = 32 * 1024;
 
 /// Reads up to the end of the head.
-fn read_head(stream: &mut impl Read) -> String {
+pub(super) fn read_head(stream: &mut impl Read) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count == 1) {

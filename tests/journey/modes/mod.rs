@@ -13,10 +13,9 @@ use serde_json::Value;
 use stanchion::lab::rig::{Client, ConfigFile, Installation, Layout, SalePlan};
 
 use crate::fixture::shopper::Shopper;
-use crate::fixture::{Ground, client, executable};
+use crate::fixture::{Ground, client, executable, quiet_shop};
 
 /// Nobody listens there: these journeys never reach a shop.
-const NO_SHOP: &str = "http://127.0.0.1:9";
 const PAIR: Layout = Layout { gateways: 2, cores: 2 };
 
 /// Two gateways and two cores on a Redis of some mode.
@@ -35,7 +34,7 @@ fn plan(ground: &Ground) -> SalePlan {
 }
 
 fn config(plan: &SalePlan, mode: &str, master: &str) -> ConfigFile {
-    let mut config = ConfigFile::new(NO_SHOP, std::slice::from_ref(plan)).unwrap();
+    let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(plan)).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
     config.set("redis.mode", mode).unwrap();
     config.set("redis.master", master).unwrap();

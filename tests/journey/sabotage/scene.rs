@@ -8,7 +8,7 @@ use stanchion::lab::report::{Report, Sources, collect, judge};
 use stanchion::lab::rig::{ConfigFile, Installation};
 use tokio_postgres::NoTls;
 
-use crate::fixture::{Ground, executable, open_shop};
+use crate::fixture::{Ground, executable, open_shop, quiet_shop};
 
 const SHOPPERS: usize = 120;
 const RATE: &str = "60/s";
@@ -33,7 +33,7 @@ impl Scene {
         let mut plan = ground.sale_opening_in(4_000, units);
         (plan.rate, plan.hold) = (RATE.into(), "2s".into());
         let sku = plan.skus[0].0.clone();
-        let mut config = ConfigFile::new("http://127.0.0.1:9", &[plan]).unwrap();
+        let mut config = ConfigFile::new(quiet_shop(), &[plan]).unwrap();
         config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
         config.set("core.sweep_every", "1s").unwrap();
 
