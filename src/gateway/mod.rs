@@ -174,6 +174,7 @@ impl Gateway {
         if let Some(limiter) = self.limiter.load().changed(&settings.limits) {
             self.limiter.store(Arc::new(limiter));
         }
+        self.accounts.reload(settings);
     }
 
     /// Whose forwarding headers are believed; listeners keep their idle connections longer.

@@ -256,7 +256,7 @@ mod tests {
         let spring = sale("spring-drop");
         let tokens = [keys.mint_ticket(ticket(&keys)), keys.mint_admission(&admission(&keys))];
         let mut rng = SmallRng::seed_from_u64(40);
-        for round in 0..100_000 {
+        for round in 0..1_000_000 {
             let original = &tokens[round % 2];
             let mutated = mutate(original, &mut rng);
             if mutated == *original {

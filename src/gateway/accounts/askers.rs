@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -18,7 +19,7 @@ const SEATS: usize = 32;
 
 /// Questions in vain, by address.
 pub(super) struct Askers {
-    quota: Quota,
+    quota: ArcSwap<Quota>,
     known: Mutex<HashMap<AddressKey, Arc<Asker>>>,
     /// Those who came when the map was full.
     crowd: Arc<Asker>,
@@ -58,7 +59,13 @@ impl Vain {
 impl Askers {
     /// Nobody has asked yet.
     pub(super) fn new(quota: Quota) -> Self {
+        let quota = ArcSwap::from_pointee(quota);
         Self { quota, known: Mutex::default(), crowd: Arc::new(Asker::new()) }
+    }
+
+    /// Counts go on under another quota.
+    pub(super) fn allow(&self, quota: Quota) {
+        self.quota.store(Arc::new(quota));
     }
 
     /// The count of an address.
@@ -70,7 +77,7 @@ impl Askers {
         }
         if known.len() >= ADDRESSES_MAX {
             let now = Instant::now();
-            known.retain(|_, asker| !asker.is_idle(&self.quota, now));
+            known.retain(|_, asker| !asker.is_idle(&self.quota.load(), now));
         }
         if known.len() >= ADDRESSES_MAX {
             return Arc::clone(&self.crowd);
@@ -82,13 +89,13 @@ impl Askers {
 
     /// How long an address has to wait before it may make us ask; nothing if it need not.
     pub(super) fn wait(&self, asker: &Asker) -> Option<Duration> {
-        asker.vain().wait(&self.quota, Instant::now())
+        asker.vain().wait(&self.quota.load(), Instant::now())
     }
 
     /// Counts a question that no account answered.
     pub(super) fn was_in_vain(&self, asker: &Asker) {
         let mut vain = asker.vain.lock().unwrap_or_else(PoisonError::into_inner);
-        *vain = vain.one_more(&self.quota, Instant::now());
+        *vain = vain.one_more(&self.quota.load(), Instant::now());
     }
 }
 
@@ -140,6 +147,9 @@ mod tests {
         }
         assert!(askers.wait(&askers.of(address(1))).is_some());
         assert!(askers.wait(&askers.of(address(2))).is_none());
+
+        askers.allow(Quota { burst: 5, ..quota() });
+        assert!(askers.wait(&askers.of(address(1))).is_none(), "two more under the new quota");
     }
 
     #[test]

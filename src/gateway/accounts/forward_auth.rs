@@ -89,6 +89,11 @@ impl ForwardAuth {
         })
     }
 
+    /// From now on an address may ask this much in vain.
+    pub(super) fn allow(&self, quota: Quota) {
+        self.askers.allow(quota);
+    }
+
     /// Who is signed in, by the cookies of a request.
     pub(super) async fn ask(&self, headers: &HeaderMap, address: IpAddr) -> Vouched {
         let mut evidence = HeaderMap::new();

@@ -85,6 +85,13 @@ impl Accounts {
         }
     }
 
+    /// Takes over what may change while the node runs.
+    pub(super) fn reload(&self, settings: &Settings) {
+        if let Self::Asked(shop) = self {
+            shop.allow(settings.limits.per_ip.into());
+        }
+    }
+
     /// Follows the file of the keys, if there is one, until cancelled.
     pub(super) async fn follow(&self, ending: CancellationToken) {
         match self {
