@@ -104,7 +104,7 @@ fn watch(servers: Arc<[Server; 2]>) -> Result<(Sender<()>, JoinHandle<()>)> {
 }
 
 /// A path as a part of an URL; `slashes` stay as they are.
-fn encoded(path: &Path, slashes: bool) -> Result<String> {
+pub(super) fn encoded(path: &Path, slashes: bool) -> Result<String> {
     const KEPT: percent_encoding::AsciiSet =
         NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
     const WITH_SLASHES: percent_encoding::AsciiSet = KEPT.remove(b'/');

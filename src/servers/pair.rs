@@ -21,9 +21,14 @@ pub struct PrivateStores {
 impl PrivateStores {
     /// Starts both; blocks until they answer (1 to 3 s, most of it `initdb`).
     pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same, Postgres with these settings, as `shared_buffers=1GB`, beside and over ours.
+    pub fn start_with(postgres: &[String]) -> Result<Self> {
         let folder = Arc::new(Folder::create()?);
         let redis = PrivateRedis::start_in(&folder)?;
-        let postgres = PrivatePostgres::start_in(&folder)?;
+        let postgres = PrivatePostgres::start_in(&folder, postgres)?;
         Ok(Self { postgres, redis, folder, next_redis: AtomicU32::new(1) })
     }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::sys::signal::Signal;
 
 use super::binaries;
+use super::durable::encoded;
 use super::folder::Folder;
 use super::server::{Recipe, Server, on_a_free_port};
 
@@ -18,6 +19,8 @@ const SOCKET_FOLDER_BYTES_MAX: usize = 85;
 /// A Postgres cluster on loopback and on a socket in its folder.
 pub struct PrivatePostgres {
     port: u16,
+    /// The folder of its socket, if that one's name is short enough for the kernel.
+    socket: Option<PathBuf>,
     // Declared first, so that the server ends before its folder is removed.
     server: Server,
     _folder: Arc<Folder>,
@@ -26,14 +29,16 @@ pub struct PrivatePostgres {
 impl PrivatePostgres {
     /// Makes a cluster in a folder of its own and starts it; blocks until it answers.
     pub fn start() -> Result<Self> {
-        Self::start_in(&Arc::new(Folder::create()?))
+        Self::start_in(&Arc::new(Folder::create()?), &[])
     }
 
-    pub(super) fn start_in(folder: &Arc<Folder>) -> Result<Self> {
+    /// With these settings, as `shared_buffers=1GB`, beside and over our own.
+    pub(super) fn start_in(folder: &Arc<Folder>, settings: &[String]) -> Result<Self> {
         initdb(folder)?;
         on_a_free_port(|port| {
-            let server = Server::start(recipe(folder, port)?)?;
-            Ok(Self { port, server, _folder: folder.clone() })
+            let server = Server::start(recipe(folder, port, settings)?)?;
+            let socket = socket_folder(folder).map(Path::to_owned);
+            Ok(Self { port, socket, server, _folder: folder.clone() })
         })
     }
 
@@ -44,6 +49,13 @@ impl PrivatePostgres {
 
     fn url_of(&self, database: &str) -> String {
         format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The URL of a database by the server's socket; by its port if the socket's name is too long.
+    pub fn socket_url_of(&self, database: &str) -> Result<String> {
+        let Some(socket) = &self.socket else { return Ok(self.url_of(database)) };
+        let host = encoded(socket, false)?;
+        Ok(format!("postgres://{USER}@{host}:{}/{database}", self.port))
     }
 
     /// Makes a database of this name (`a-z`, `0-9`, `_`); returns its URL. Blocks.
@@ -131,15 +143,20 @@ pub(super) fn durable(folder: &Folder) -> Result<(Recipe, PathBuf)> {
     }
     same_version(&data)?;
     let access = ["listen_addresses=".to_owned(), socket_in(&socket)];
-    Ok((serving(folder, &access)?, socket))
+    Ok((serving(folder, &access, &[])?, socket))
 }
 
 /// A recipe for a cluster that goes with its folder, on a loopback port.
-fn recipe(folder: &Folder, port: u16) -> Result<Recipe> {
+fn recipe(folder: &Folder, port: u16, settings: &[String]) -> Result<Recipe> {
+    let socket = socket_in(socket_folder(folder).unwrap_or(Path::new("")));
+    let access = ["listen_addresses=127.0.0.1".to_owned(), format!("port={port}"), socket];
+    serving(folder, &access, settings)
+}
+
+/// Where the socket of a cluster with a port is too.
+fn socket_folder(folder: &Folder) -> Option<&Path> {
     let path = folder.path();
-    let short = path.as_os_str().len() <= SOCKET_FOLDER_BYTES_MAX;
-    let socket = if short { socket_in(path) } else { socket_in(Path::new("")) };
-    serving(folder, &["listen_addresses=127.0.0.1".to_owned(), format!("port={port}"), socket])
+    (path.as_os_str().len() <= SOCKET_FOLDER_BYTES_MAX).then_some(path)
 }
 
 fn socket_in(folder: &Path) -> String {
@@ -166,11 +183,13 @@ fn same_version(data: &Path) -> Result<()> {
     Ok(())
 }
 
-fn serving(folder: &Folder, access: &[String]) -> Result<Recipe> {
+/// Of a setting that is given twice the last counts.
+fn serving(folder: &Folder, access: &[String], settings: &[String]) -> Result<Recipe> {
     let data = folder.path().join("postgres");
     let mut args = vec!["-D".into(), data.clone().into_os_string()];
     let lasting = ["fsync=on", "synchronous_commit=on", "shared_buffers=128MB"];
-    for setting in access.iter().map(String::as_str).chain(lasting).chain(["max_connections=200"]) {
+    let ours = access.iter().map(String::as_str).chain(lasting).chain(["max_connections=200"]);
+    for setting in ours.chain(settings.iter().map(String::as_str)) {
         args.extend(["-c".into(), setting.into()]);
     }
     Ok(Recipe {
