@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
 
 use super::assess::{self, Crowd};
+use super::compare::{self, Compare};
 use super::demo::{self, Demo};
 use super::shop::{Shop, serve};
 
@@ -25,6 +26,11 @@ pub enum Command {
         after_help = "Example:\n  stanchion crowd http://127.0.0.1:8080 --sale spring-drop --shoppers 500 --core http://127.0.0.1:7070 --core-ops http://127.0.0.1:9090"
     )]
     Crowd(Box<Crowd>),
+    /// Compare ways of taking stock on private stores: who oversells, how fast, what to plan for.
+    #[command(
+        after_help = "Example:\n  stanchion compare\n  stanchion compare --approach reservation-ttl --approach lanes --seconds 5 --json > out.json"
+    )]
+    Compare(Compare),
     /// The sample shop alone.
     #[command(hide = true)]
     DemoShop(DemoShop),
@@ -52,6 +58,7 @@ pub async fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Demo(args) => demo::run(args).await,
         Command::Crowd(args) => assess::run(*args).await,
+        Command::Compare(args) => compare::run(args).await,
         Command::DemoShop(args) => demo_shop(args).await,
     }
 }

@@ -1,9 +1,11 @@
-//! What runs and measures the system: private stores, the sample shop, the crowd and the demo.
+//! What runs and measures the system: private stores, the sample shop, the crowd, the demo
+//! and the comparison.
 
 mod assess;
 mod behaviour;
 pub mod cli;
 pub mod client;
+mod compare;
 pub mod crowd;
 mod demo;
 pub mod report;
