@@ -1,8 +1,6 @@
 //! `stanchion demo` as a newcomer runs it.
 
-use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,13 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::fixture::executable;
-
-/// A temp dir of our own that the stores' user may pass through: what a demo leaves shows in it.
-fn temp() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    folder
-}
+use crate::fixture::temp::{is_empty, temp};
 
 fn demo(temp: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(executable());
@@ -29,10 +21,6 @@ fn demo(temp: &Path, args: &[&str]) -> Command {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     command
-}
-
-fn is_empty(folder: &Path) -> bool {
-    std::fs::read_dir(folder).unwrap().next().is_none()
 }
 
 #[test]

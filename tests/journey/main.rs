@@ -6,6 +6,7 @@ mod accounts;
 mod aftermath;
 mod browsing;
 mod check;
+mod compare;
 mod config;
 mod control;
 mod control_cli;
