@@ -1,12 +1,14 @@
 //! The command line: what was asked for, run, and the exit code it deserves.
 
 mod check;
+mod csv;
 mod draw;
 mod init;
 mod keys;
 mod migrate;
 mod node;
 mod pass;
+mod reservations;
 mod sale;
 mod serve;
 mod shell;
@@ -78,6 +80,9 @@ enum Command {
     /// Staff passes: counted ways past the line.
     #[command(subcommand)]
     Pass(pass::Command),
+    /// The orders of the sales.
+    #[command(subcommand)]
+    Reservations(reservations::Command),
     /// The stock of the sales.
     #[command(subcommand)]
     Stock(stock::Command),
@@ -118,6 +123,7 @@ pub fn run() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Sale(command) => sale::run(command),
         Command::Pass(command) => pass::run(command),
+        Command::Reservations(command) => reservations::run(command),
         Command::Stock(command) => stock::run(command),
         Command::Keys(command) => keys::run(command),
         Command::Draw(command) => draw::run(command),

@@ -159,6 +159,18 @@ pub struct Reservation {
     /// The payment that confirmed it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub payment_ref: Option<String>,
+    /// Held until the shop's answer is known: no sweep takes it, and a payment counts whenever it
+    /// comes.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub settling: bool,
+}
+
+impl Reservation {
+    /// Held, but past its end by that clock (Unix milliseconds): the next sweep takes it.
+    pub fn has_lapsed(&self, now_ms: u64) -> bool {
+        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        self.status == Status::Held && !self.settling && self.expires_at.as_millisecond() <= now_ms
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,14 @@
 //! What the core counts.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
+
+/// A gauge of seconds.
+type Seconds = Gauge<f64, AtomicU64>;
 
 /// Counters of the core; clones share them.
 #[derive(Clone, Default)]
@@ -22,6 +27,12 @@ pub struct ReservationMetrics {
     pub audit_findings: Gauge,
     /// Holds that sweeps have expired.
     pub swept_holds: Counter,
+    /// For how long the oldest transaction has kept old versions of rows alive, in seconds.
+    pub oldest_snapshot: Seconds,
+    /// Holds past their end for which the shop has not answered.
+    pub unsettled_holds: Gauge,
+    /// Payments whose orders have not come within a minute.
+    pub unmatched_payments: Gauge,
 }
 
 impl ReservationMetrics {
@@ -43,5 +54,12 @@ impl ReservationMetrics {
         let findings = self.audit_findings.clone();
         registry.register("audit_findings", "Rows that the last audit found", findings);
         registry.register("swept_holds", "Holds expired by sweeps", self.swept_holds.clone());
+        let oldest = self.oldest_snapshot.clone();
+        let help = "Age of the oldest transaction, which keeps dead rows alive";
+        registry.register_with_unit("oldest_snapshot", help, Unit::Seconds, oldest);
+        let unsettled = self.unsettled_holds.clone();
+        registry.register("unsettled_holds", "Holds past their end without an answer", unsettled);
+        let unmatched = self.unmatched_payments.clone();
+        registry.register("unmatched_payments", "Payments without an order", unmatched);
     }
 }

@@ -16,6 +16,7 @@ mod reserve;
 mod restock;
 pub mod retention;
 mod shelf;
+mod signs;
 mod state;
 mod sweep;
 mod unmarked;

@@ -6,7 +6,7 @@ use crate::config::settings::LatePayment;
 use crate::domain::id::SaleId;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::reservation::Reservation;
-use crate::store::postgres::{Cancelled, Confirmed, Extended, Released, Which};
+use crate::store::postgres::{Cancelled, Confirmed, Extended, Released, Settled, Which};
 
 impl Reservations {
     /// Confirms an order by its payment. Safe to repeat for days.
@@ -25,6 +25,8 @@ impl Reservations {
             }
             Confirmed::Unknown => {
                 tracing::warn!(?which, "a payment came for an order that is not known (yet)");
+                let noted = self.ledger.note_unmatched(which, payment_ref).await;
+                noted.map_err(|e| unavailable(&e))?;
                 return Err(unknown_order());
             }
             Confirmed::OtherPayment => (
@@ -72,6 +74,20 @@ impl Reservations {
                 "the hold has run out; order with a new key",
             )),
             Extended::Released => {
+                Err(Refusal::new(Problem::Released, "the order was released or cancelled"))
+            }
+        }
+    }
+
+    /// The shop has answered: an order that waited for it is an ordinary hold from now on.
+    pub async fn settle(&self, which: &Which) -> Result<Reservation, Refusal> {
+        let reservation = self.now(which).await?;
+        let done = self.ledger.settle(reservation.id).await;
+        match done.map_err(|e| unavailable(&e))? {
+            Settled::Done | Settled::Replay => self.now(which).await,
+            Settled::Unknown => Err(unknown_order()),
+            Settled::Expired => Err(Refusal::new(Problem::HoldExpired, "the hold has run out")),
+            Settled::Released => {
                 Err(Refusal::new(Problem::Released, "the order was released or cancelled"))
             }
         }

@@ -47,6 +47,9 @@ impl Reservations {
             tracing::error!(%error, "the audit could not be read");
             Vec::new()
         });
+        if let Err(error) = self.look_for_signs().await {
+            tracing::warn!(%error, "signs of trouble could not be looked for");
+        }
         let mut done = Vec::new();
         for sale in self.terms.keys() {
             for stock in self.ledger.stock(Some(sale), None).await? {

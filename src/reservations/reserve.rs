@@ -27,6 +27,8 @@ pub struct Order {
     pub order: OrderRef,
     /// For what.
     pub cart: Cart,
+    /// Held until the shop's answer is known, whatever its end.
+    pub settling: bool,
 }
 
 /// An order that was granted.
@@ -116,8 +118,7 @@ impl Reservations {
         match known.map_err(|e| refuse::unavailable(&e))? {
             None => Err(Refusal::new(Problem::Closed, "the sale is over")),
             Some(reservation) => {
-                let lapsed = reservation.expires_at.as_millisecond()
-                    <= i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
+                let lapsed = reservation.has_lapsed(self.clock.now_ms());
                 replay(reservation, lapsed)
             }
         }
@@ -194,8 +195,9 @@ impl Reservations {
             self.give_back(pass, None).await;
             return Err(refuse::overloaded());
         };
-        let Order { order: whose, cart } = order.clone();
-        let take = Take { id, closes_ms: self.closes_ms(&whose.sale), order: whose, cart };
+        let Order { order: whose, cart, settling } = order.clone();
+        let closes_ms = self.closes_ms(&whose.sale);
+        let take = Take { id, closes_ms, order: whose, cart, settling };
         self.metrics.ledger_take_attempts.inc();
         let taken = match self.ledger.take(&take).await {
             Ok(taken) => taken,

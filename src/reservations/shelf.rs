@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,9 @@ use crate::store::postgres::{DatabaseError, Stock};
 
 /// How old a shelf gets.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
+/// Reading who has a live hold may take a twentieth of the time, or this.
+const COST_SHARE: u32 = 20;
+const CHEAP: Duration = Duration::from_millis(5);
 
 /// One sale's stock, as the ledger last told it.
 #[derive(Debug, Default)]
@@ -20,7 +23,32 @@ pub(super) struct Shelf {
     /// Its SKUs.
     pub(super) stock: HashMap<Sku, Stock>,
     /// Who has a live hold, and so may be shown it when nothing is left.
-    pub(super) holders: HashSet<BuyerId>,
+    pub(super) holders: Arc<Holders>,
+}
+
+/// Who has a live hold, and what it cost to find out.
+#[derive(Debug)]
+pub(super) struct Holders {
+    buyers: HashSet<BuyerId>,
+    read_at: Instant,
+    cost: Duration,
+}
+
+impl Holders {
+    pub(super) fn contains(&self, buyer: &BuyerId) -> bool {
+        self.buyers.contains(buyer)
+    }
+
+    /// Whether they are to be read again: there may be a hundred thousand of them.
+    fn are_due(&self, now: Instant) -> bool {
+        self.cost < CHEAP || now.duration_since(self.read_at) >= self.cost * COST_SHARE
+    }
+}
+
+impl Default for Holders {
+    fn default() -> Self {
+        Self { buyers: HashSet::new(), read_at: Instant::now(), cost: Duration::ZERO }
+    }
 }
 
 /// The shelves of all sales of this core.
@@ -40,13 +68,23 @@ impl Reservations {
         let mut shelves = HashMap::new();
         for sale in self.terms.keys() {
             let stock = self.ledger.stock(Some(sale), None).await?;
-            let holders = self.ledger.holders(sale).await?;
+            let known = Arc::clone(&self.shelves.of(sale).holders);
+            let holders = if known.are_due(Instant::now()) {
+                Arc::new(self.read_holders(sale).await?)
+            } else {
+                known
+            };
             let stock = stock.into_iter().map(|stock| (stock.sku.clone(), stock)).collect();
-            let holders = holders.into_iter().collect();
             shelves.insert(sale.clone(), Arc::new(Shelf { stock, holders }));
         }
         self.shelves.0.store(Arc::new(shelves));
         Ok(())
+    }
+
+    async fn read_holders(&self, sale: &SaleId) -> Result<Holders, DatabaseError> {
+        let read_at = Instant::now();
+        let buyers = self.ledger.holders(sale).await?.into_iter().collect();
+        Ok(Holders { buyers, read_at, cost: read_at.elapsed() })
     }
 
     /// Keeps the shelves fresh until `stop`, and lets strayed gates follow the ledger.

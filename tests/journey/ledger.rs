@@ -266,6 +266,7 @@ async fn a_frozen_sku_is_refused_by_the_ledger_itself() {
         id: Uuid::now_v7(),
         order: house.whose("bob", key),
         cart: house.order("bob", key, &[("S", 1)]).cart,
+        settling: false,
         closes_ms: now_ms() + 60_000,
     };
 

@@ -31,6 +31,7 @@ mod ledger_batch;
 mod ledger_life;
 mod ledger_lost;
 mod loss;
+mod mass_lapse;
 mod modes;
 mod ops_page;
 mod processes;

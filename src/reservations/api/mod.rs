@@ -50,6 +50,7 @@ pub fn router(
         .route("/v1/reservations/{id}/confirm", post(payments::confirm))
         .route("/v1/reservations/{id}/extend", post(payments::extend))
         .route("/v1/reservations/{id}/release", post(payments::release))
+        .route("/v1/reservations/{id}/settle", post(payments::settle))
         .route("/v1/reservations/{id}/cancel", post(payments::cancel))
         .route("/v1/stock", get(stock::all))
         .route("/v1/stock/{sku}", get(stock::one).put(stock::set))

@@ -39,10 +39,6 @@ pub(super) async fn reserve(
     Body(ordered): Body<Ordered>,
 ) -> Answer {
     let order_key = order_key(&headers)?;
-    if ordered.settle {
-        let cure = "checkout rules are not there yet; leave it out and confirm after payment";
-        return Err(Refusal::bad_request("settle", cure).into());
-    }
     let lines = ordered.lines.into_iter().map(|line| Line { sku: line.sku, qty: line.qty });
     let cart = Cart::new(lines.collect()).map_err(|e| {
         let detail = e.to_string();
@@ -50,7 +46,8 @@ pub(super) async fn reserve(
     })?;
     let admission = api.admission(&headers)?;
     let order = OrderRef { sale: admission.sale.clone(), buyer: admission.buyer(), order_key };
-    Ok(match api.reservations.reserve(Order { order, cart }).await? {
+    let order = Order { order, cart, settling: ordered.settle };
+    Ok(match api.reservations.reserve(order).await? {
         Reserved::New(reservation) => json(StatusCode::CREATED, &reservation),
         Reserved::Replay(reservation) => {
             let replayed = [(REPLAYED, HeaderValue::from_static("true"))];

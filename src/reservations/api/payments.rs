@@ -84,6 +84,15 @@ pub(super) async fn extend(
     Ok(ok(&api.reservations.extend(&by_id(&id)?).await?))
 }
 
+/// `POST /v1/reservations/{id}/settle`
+pub(super) async fn settle(
+    State(api): State<Arc<Api>>,
+    _known: Known,
+    Path(id): Path<String>,
+) -> Answer {
+    Ok(ok(&api.reservations.settle(&by_id(&id)?).await?))
+}
+
 /// `POST /v1/reservations/{id}/cancel`
 pub(super) async fn cancel(
     State(api): State<Arc<Api>>,

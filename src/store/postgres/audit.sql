@@ -1,6 +1,7 @@
 -- The ledger against itself, in one snapshot. Sound: no row.
 WITH live AS (
-    SELECT l.sku, sum(l.qty) AS qty
+    SELECT l.sku, sum(l.qty) AS qty,
+           coalesce(sum(l.qty) FILTER (WHERE r.status = 'confirmed'), 0) AS confirmed
     FROM reservation r JOIN reservation_line l ON l.reservation = r.id
     WHERE r.status IN ('held', 'confirmed')
     GROUP BY l.sku
@@ -25,6 +26,11 @@ UNION ALL
 SELECT 'loaded', k.sku, format('%s loaded, the movements say %s', k.loaded, m.loaded)
 FROM sku k LEFT JOIN (SELECT sku, sum(loaded) AS loaded FROM moved GROUP BY sku) m ON m.sku = k.sku
 WHERE k.loaded IS DISTINCT FROM coalesce(m.loaded, 0)
+UNION ALL
+SELECT 'sold', k.sku, format('%s confirmed, %s counted', coalesce(v.confirmed, 0), c.units)
+FROM sku k LEFT JOIN live v ON v.sku = k.sku
+JOIN LATERAL (SELECT coalesce(sum(units), 0) AS units FROM sold WHERE sku = k.sku) c ON true
+WHERE c.units <> coalesce(v.confirmed, 0)
 UNION ALL
 SELECT 'unknown sku', v.sku, format('%s units of it are held or confirmed', v.qty)
 FROM live v WHERE NOT EXISTS (SELECT 1 FROM sku k WHERE k.sku = v.sku)

@@ -106,9 +106,10 @@ pub struct Database {
 impl Database {
     /// Makes the pool, refuses a server that would lose commits, and migrates the schema.
     pub async fn open(url: &str, options: Options) -> Result<Self, DatabaseError> {
+        // Compiling a plan takes longer than any statement of ours, some of it under a lock.
         let mut config: tokio_postgres::Config = url.parse().map_err(DatabaseError::Url)?;
         config.connect_timeout(CONNECT_TIMEOUT).application_name("stanchion").options(format!(
-            "-c statement_timeout={} -c lock_timeout={} \
+            "-c jit=off -c statement_timeout={} -c lock_timeout={} \
                  -c idle_in_transaction_session_timeout={}",
             STATEMENT_TIMEOUT.as_millis(),
             LOCK_TIMEOUT.as_millis(),

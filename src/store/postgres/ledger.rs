@@ -134,7 +134,8 @@ pub(super) fn instant_ms(row: &Row, name: &str) -> Result<Option<u64>, DatabaseE
     Ok(at.and_then(ms).and_then(|ms| u64::try_from(ms).ok()))
 }
 
-/// A reservation of given lines from columns id, status, expires_at, created_at and payment_ref.
+/// A reservation of given lines from columns id, status, settling, expires_at, created_at and
+/// payment_ref.
 pub(super) fn reservation(
     row: &Row,
     (sale, buyer, order_key): (SaleId, BuyerId, OrderKey),
@@ -152,6 +153,7 @@ pub(super) fn reservation(
         expires_at: instant(row, "expires_at")?,
         created_at: instant(row, "created_at")?,
         payment_ref: column(row, "payment_ref")?,
+        settling: column(row, "settling")?,
     })
 }
 

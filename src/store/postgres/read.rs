@@ -17,7 +17,7 @@ const PAGE: usize = 100;
 
 const SELECT: &str = "
     SELECT r.id, r.sale, r.buyer, r.order_key, r.status, r.expires_at, r.created_at, r.payment_ref,
-           l.skus, l.quantities
+           r.settling, l.skus, l.quantities
     FROM reservation r
     LEFT JOIN LATERAL (
         SELECT array_agg(g.sku ORDER BY g.sku) AS skus, array_agg(g.qty ORDER BY g.sku) AS quantities

@@ -40,6 +40,10 @@ const PLACES: &str = "
     DELETE FROM place WHERE ctid IN (
         SELECT ctid FROM place WHERE sale = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
+/// A payment without an order names who was to have it.
+const UNMATCHED: &str = "
+    DELETE FROM outbox WHERE type = 'payment_unmatched' AND detail ->> 'sale' = $1";
+
 impl Database {
     /// Remembers how long a sale's names are kept after its close, in milliseconds.
     pub async fn keep_names(&self, sale: &SaleId, keep_ms: u64) -> Result<(), DatabaseError> {
@@ -61,6 +65,7 @@ impl Database {
     pub async fn forget_names(&self, sale: &SaleId) -> Result<u64, DatabaseError> {
         let sale = sale.as_str();
         while self.run_retention(PLACES, &[&sale, &CHUNK]).await? > 0 {}
+        self.run_retention(UNMATCHED, &[&sale]).await?;
         let client = self.client().await?;
         let any = client.prepare_cached(ANY).await?;
         if !client.query_one(&any, &[&sale]).await?.try_get::<_, bool>(0)? {

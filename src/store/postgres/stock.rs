@@ -8,25 +8,28 @@ use super::ledger::{Ledger, column, count, instant_ms, parsed, sku};
 use crate::domain::id::{BuyerId, SaleId, Sku};
 use crate::domain::stock::SkuFigures;
 
-/// One snapshot for all of it, so that the numbers of a SKU always add up.
+/// One snapshot for all of it, so that the numbers of a SKU always add up. Nothing here grows with
+/// what was sold: the earliest release is looked for among the holds that end first.
 const STOCK: &str = "
     SELECT k.sku, k.sale, k.loaded, k.generation, k.frozen, s.available, s.version, s.shards,
-           coalesce(t.held, 0)::bigint AS held, coalesce(t.confirmed, 0)::bigint AS confirmed,
-           t.earliest_release
+           greatest(k.loaded - s.available - c.units, 0) AS held, c.units AS confirmed,
+           r.at AS earliest_release
     FROM sku k
     JOIN LATERAL (
         SELECT sum(available)::bigint AS available, sum(version)::bigint AS version,
                count(*) AS shards
         FROM stock WHERE sku = k.sku) s ON true
-    LEFT JOIN (
-        SELECT l.sku, sum(l.qty) FILTER (WHERE r.status = 'held') AS held,
-               sum(l.qty) FILTER (WHERE r.status = 'confirmed') AS confirmed,
-               min(r.expires_at) FILTER (WHERE r.status = 'held') AS earliest_release
-        FROM reservation r JOIN reservation_line l ON l.reservation = r.id
-        WHERE r.status IN ('held', 'confirmed') AND ($1::text IS NULL OR r.sale = $1)
-        GROUP BY l.sku) t ON t.sku = k.sku
+    JOIN LATERAL (
+        SELECT coalesce(sum(units), 0)::bigint AS units FROM sold WHERE sku = k.sku) c ON true
+    LEFT JOIN earliest_release() r ON r.sku = k.sku
     WHERE ($1::text IS NULL OR k.sale = $1) AND ($2::text IS NULL OR k.sku = $2)
     ORDER BY k.sku";
+
+/// Each kind of hold by the index that has it.
+const HOLDERS: &str = "
+    SELECT buyer FROM reservation WHERE sale = $1 AND status = 'held' AND NOT settling
+    UNION
+    SELECT buyer FROM reservation WHERE sale = $1 AND status = 'held' AND settling";
 
 /// A SKU as the settings describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,8 +149,7 @@ impl Ledger {
 
     /// The buyers who have a live hold in a sale.
     pub async fn holders(&self, sale: &SaleId) -> Result<Vec<BuyerId>, DatabaseError> {
-        let sql = "SELECT DISTINCT buyer FROM reservation WHERE sale = $1 AND status = 'held'";
-        let found = self.query(sql, &[&sale.as_str()]).await?;
+        let found = self.query(HOLDERS, &[&sale.as_str()]).await?;
         let buyer = |row| parsed("buyer", BuyerId::parse(column(row, "buyer")?));
         found.iter().map(buyer).collect()
     }

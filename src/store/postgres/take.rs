@@ -25,6 +25,8 @@ pub struct Take {
     pub order: OrderRef,
     /// What it asks for.
     pub cart: Cart,
+    /// Held until the shop's answer is known, whatever its end.
+    pub settling: bool,
     /// No new holds from this instant on, Unix milliseconds; by Postgres' clock.
     pub closes_ms: u64,
 }
@@ -99,13 +101,13 @@ impl Ledger {
         let found = if let [sku] = skus.as_slice() {
             // A batch of one.
             let (ids, buyers, keys) = (vec![take.id], vec![buyer], vec![key]);
-            let (hashes, settling) = (vec![hash], vec![false]);
+            let (hashes, settling) = (vec![hash], vec![take.settling]);
             let arguments: [&(dyn ToSql + Sync); 9] =
                 [sku, &sale, &closes, &ids, &buyers, &keys, &quantities, &hashes, &settling];
             self.query_once(TAKE, &arguments).await?
         } else {
             let arguments: [&(dyn ToSql + Sync); 9] =
-                [&sale, &closes, &take.id, &buyer, &key, &hash, &false, &skus, &quantities];
+                [&sale, &closes, &take.id, &buyer, &key, &hash, &take.settling, &skus, &quantities];
             self.query_once(TAKE_CART, &arguments).await?
         };
         found.into_iter().next().ok_or_else(|| DatabaseError::Garbled("no answer".into()))
@@ -121,7 +123,8 @@ fn read(row: &Row, take: &Take, resent: bool) -> Result<Option<Taken>, DatabaseE
         "held" => return Ok(Some(Taken::Held(here()?))),
         "key-reused" => return Ok(Some(Taken::KeyReused(column(row, "id")?))),
         "replay" => {
-            let (reservation, lapsed) = (here()?, column(row, "lapsed")?);
+            let reservation = here()?;
+            let lapsed = column(row, "lapsed")? && !reservation.settling;
             // The first try was committed after all; only its answer was lost.
             if resent && reservation.id == take.id {
                 return Ok(Some(Taken::Held(reservation)));

@@ -56,22 +56,25 @@ async fn a_key_sold_twice_breaks_one_click_one_order_alone() {
     scene
         .sql(
             "ALTER TABLE reservation DROP CONSTRAINT reservation_sale_buyer_order_key_key;
-             WITH sold AS (SELECT * FROM reservation WHERE status = 'confirmed' LIMIT 1),
+             WITH paid AS (SELECT * FROM reservation WHERE status = 'confirmed' LIMIT 1),
              again AS (
                 INSERT INTO reservation
                     (id, sale, buyer, order_key, body_hash, status, expires_at, created_at)
                 SELECT gen_random_uuid(), sale, buyer, order_key, body_hash, status, expires_at,
-                    created_at FROM sold
+                    created_at FROM paid
                 RETURNING id),
              line AS (
                 INSERT INTO reservation_line (reservation, sku, shard, qty)
                 SELECT again.id, l.sku, l.shard, l.qty
-                FROM again, sold JOIN reservation_line l ON l.reservation = sold.id
+                FROM again, paid JOIN reservation_line l ON l.reservation = paid.id
                 RETURNING reservation, sku, shard, qty),
              moved AS (
                 INSERT INTO movement (at, kind, sku, shard, qty, reservation)
                 SELECT clock_timestamp(), kind, sku, shard, qty, reservation
-                FROM line, unnest(ARRAY['hold', 'confirm']) kind)
+                FROM line, unnest(ARRAY['hold', 'confirm']) kind),
+             counted AS (
+                INSERT INTO sold (sku, backend, units) SELECT sku, 0, qty FROM line
+                ON CONFLICT (sku, backend) DO UPDATE SET units = sold.units + excluded.units)
              UPDATE stock s SET available = available - line.qty, version = version + 1
              FROM line WHERE s.sku = line.sku AND s.shard = line.shard",
         )
