@@ -107,6 +107,94 @@ async fn every_event_is_delivered_signed_in_order_and_by_one_core_at_a_time() {
     stop.cancel();
 }
 
+/// A receiver that thinks for a while before it takes what it gets; what it got, in order.
+async fn slow_receiver(thinks: Duration) -> (String, Arc<Mutex<Vec<String>>>) {
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let mailbox = Arc::clone(&got);
+    let take = move |headers: HeaderMap| async move {
+        let id = headers["webhook-id"].to_str().unwrap().to_owned();
+        mailbox.lock().unwrap().push(id);
+        tokio::time::sleep(thinks).await;
+        StatusCode::NO_CONTENT
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/slow", listener.local_addr().unwrap());
+    let router = Router::new().route("/slow", post(take));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, got)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_74_confirms_do_not_wait_for_a_slow_receiver_and_no_transaction_does() {
+    const THINKS: Duration = Duration::from_secs(5);
+    let house = Core::start(&Plan::of("slowhook", 50)).await;
+    house.held("ann", "first", 1).await;
+    let (url, got) = slow_receiver(THINKS).await;
+    let stop = CancellationToken::new();
+    let delivering = tokio::spawn(webhook(&house, &url).run(stop.clone()));
+    until("a delivery is under way", async || !got.lock().unwrap().is_empty()).await;
+
+    let began = Instant::now();
+    for n in 0..20 {
+        let held = house.held("ann", &format!("k{n}"), 1).await;
+        house.orders.confirm(&Which::Id(held.id), &format!("p{n}")).await.unwrap();
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                    AND state LIKE 'idle in transaction%'";
+        assert_eq!(house.sql(open).await, 0, "a transaction waits for something outside");
+    }
+    assert!(began.elapsed() < THINKS, "twenty confirms took {:?}", began.elapsed());
+    assert_eq!(got.lock().unwrap().len(), 1, "the first delivery has not been answered yet");
+    stop.cancel();
+    delivering.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_80_events_are_delivered_at_least_once_and_none_is_skipped() {
+    let house = Core::start(&Plan::of("gaps", 50)).await;
+    // An older transaction writes its event first and commits it last.
+    let mut client = house.database.client().await.unwrap();
+    let slow = client.transaction().await.unwrap();
+    slow.execute("INSERT INTO outbox (at, type) VALUES (now(), 'slow')", &[]).await.unwrap();
+    let held = house.held("ann", "k1", 1).await;
+    house.orders.confirm(&Which::Id(held.id), "p1").await.unwrap();
+    let (url, got) = slow_receiver(Duration::from_millis(700)).await;
+    let stop = CancellationToken::new();
+    for _ in 0..2 {
+        tokio::spawn(webhook(&house, &url).run(stop.clone()));
+    }
+    until("the receiver is known", async || house.sql("SELECT count(*) FROM webhook").await == 1)
+        .await;
+    assert!(got.lock().unwrap().is_empty(), "an event went before one that may still come");
+    slow.commit().await.unwrap();
+
+    // The first deliverer's lease runs out while the receiver thinks: the other one goes on.
+    until("a delivery is under way", async || !got.lock().unwrap().is_empty()).await;
+    house.sql("UPDATE webhook SET leased_until = now() - interval '1 s'").await;
+    until("everything is delivered", async || {
+        let all = house.sql("SELECT count(*) FROM outbox").await;
+        let told = "SELECT count(*) FROM outbox o, webhook w WHERE (o.txid::text, o.id::text) = \
+                    (split_part(w.cursor, '-', 1), split_part(w.cursor, '-', 2)) \
+                    AND o.id = (SELECT id FROM outbox ORDER BY txid DESC, id DESC LIMIT 1)";
+        all == 3 && house.sql(told).await == 1
+    })
+    .await;
+    stop.cancel();
+
+    let events = house.ledger.events(EventCursor::default()).await.unwrap().events;
+    let wanted: Vec<_> = events.iter().map(|event| format!("evt_{}", event.id)).collect();
+    assert_eq!(
+        events.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(),
+        ["slow", "held", "confirmed"]
+    );
+    let mut got = got.lock().unwrap().clone();
+    assert!(got.len() >= 3, "{got:?}");
+    got.dedup();
+    // Said twice at most where the lease was lost, and never out of order.
+    let first_seen: Vec<_> = wanted.iter().map(|id| got.iter().position(|g| g == id)).collect();
+    assert!(first_seen.iter().all(Option::is_some) && first_seen.is_sorted(), "{got:?} {wanted:?}");
+    assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), 3);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn after_retention_nothing_names_a_buyer_and_every_total_is_as_before() {
     let house = Core::start(&Plan::of("forget", 50)).await;
