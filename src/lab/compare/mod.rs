@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use args::Compare;
+pub(super) use args::Compare;
 
 /// As a shell says "ended by Ctrl-C".
 const INTERRUPTED: u8 = 130;
