@@ -92,6 +92,7 @@ async fn keep(
         wake: RoomStore::new(parts.redis.patient()?, &sale.id),
         number: rand::random(),
         ledger: ledger.clone(),
+        beacon_round: sale.beacon_round,
         seal_key: *parts.keys.seal_key(),
         clock: clock.clone(),
     };

@@ -42,7 +42,7 @@ pub(super) struct Core {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7070")]
     core: Uri,
     #[command(flatten)]
-    operator: Operator,
+    pub(super) operator: Operator,
 }
 
 /// Runs one of them.
@@ -94,7 +94,13 @@ fn restock(core: &Core, sku: &str, delta: i64, op_key: Option<String>) -> anyhow
 }
 
 impl Core {
-    fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    /// Asks it.
+    pub(super) fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
         let asker = self.operator.asker(self.core.clone())?;
         runtime()?.block_on(asker.call(method, path, body))
     }

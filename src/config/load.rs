@@ -216,7 +216,7 @@ units = -1
             ("never_gate = [\"/notify\"]", "never_gate[0]", "a method"),
             ("never_gate = [\"POST /checkout/**\"]", "never_gate", "nothing is protected"),
             ("queue_status = 302", "queue_status", "200, 202, 429 or 503"),
-            ("beacon_round = 7", "beacon_round", "without a beacon"),
+            ("beacon_round = 7", "beacon_round", "first round for this opening"),
         ] {
             refused(&sale(line), &format!("sale[0].{key}"), cure);
         }

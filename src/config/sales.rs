@@ -6,6 +6,7 @@ use super::rules::Findings;
 use super::settings::{AccountSource, Sale, Settings};
 use super::span::Span;
 use super::validate::at_least;
+use crate::domain::beacon;
 use crate::domain::pattern::{Pattern, Rule};
 
 /// The most that the gate counts exactly; JSON numbers carry more.
@@ -89,10 +90,15 @@ fn line(sale: &Sale, key: &str, findings: &mut Findings<'_, '_>) {
         &key_of("queue_status"),
         "must be 200, 202, 429 or 503",
     );
+    let opens_ms = u64::try_from(sale.opens.as_millisecond()).unwrap_or(0);
     findings.must(
-        sale.beacon_round == 0,
+        sale.beacon_round == 0 || !beacon::is_too_early(sale.beacon_round, opens_ms),
         &key_of("beacon_round"),
-        "must be 0: this version draws without a beacon",
+        format!(
+            "is published before 3 s after the opening, when people could still join; the first \
+             round for this opening is {} (0: no beacon)",
+            beacon::first_for(opens_ms)
+        ),
     );
     findings.should(
         sale.retention >= Span::seconds(86_400),

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::beacon::{self, BeaconError, SignatureBytes};
 use super::id::SaleId;
 
 /// The name of the algorithm in a proof.
@@ -30,8 +31,8 @@ pub fn commitment(sale: &SaleId, run: u64, round: u64, seed: &[u8; 32]) -> [u8; 
     hash.finalize().into()
 }
 
-/// The key of the permutation of `n` entries; `beacon` is the round's 32 bytes, or nothing.
-pub fn key(sale: &SaleId, seed: &[u8; 32], n: u64, beacon: &[u8]) -> [u8; 32] {
+/// The key of the permutation of `n` entries, with the round's signature if the draw has a beacon.
+pub fn key(sale: &SaleId, seed: &[u8; 32], n: u64, signature: Option<&SignatureBytes>) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(DRAW_TAG);
     hash.update([0]);
@@ -39,7 +40,9 @@ pub fn key(sale: &SaleId, seed: &[u8; 32], n: u64, beacon: &[u8]) -> [u8; 32] {
     hash.update([0]);
     hash.update(seed);
     hash.update(n.to_le_bytes());
-    hash.update(beacon);
+    if let Some(signature) = signature {
+        hash.update(beacon::randomness(signature));
+    }
     hash.finalize().into()
 }
 
@@ -150,10 +153,14 @@ pub enum ProofError {
     /// Some other algorithm.
     #[error("algorithm: must be \"{ALGORITHM}\"")]
     Algorithm,
-    /// Beacon rounds are checked once the program can verify them.
-    #[error(
-        "round: this version cannot verify a beacon round; it must be 0, with empty signature and beacon"
-    )]
+    /// Randomness of a draw that was committed to without any.
+    #[error("round: is 0, and yet there is a signature or a beacon")]
+    Round,
+    /// The round's signature.
+    #[error("{0}")]
+    Signature(#[from] BeaconError),
+    /// The randomness is not that of the round.
+    #[error("beacon: is not the SHA-256 of the signature")]
     Beacon,
     /// The seed is not the one committed to.
     #[error("commitment: the seed revealed is not the one that was committed to")]
@@ -169,9 +176,6 @@ impl Proof {
         if self.algorithm != ALGORITHM {
             return Err(ProofError::Algorithm);
         }
-        if self.round != 0 || !self.signature.is_empty() || !self.beacon.is_empty() {
-            return Err(ProofError::Beacon);
-        }
         let n = self.n.ok_or(ProofError::Missing("n"))?;
         let seed = bytes32("seed", self.seed.as_deref())?;
         let stated = bytes32("key", self.key.as_deref())?;
@@ -179,11 +183,25 @@ impl Proof {
         if commitment(&self.sale, self.run, self.round, &seed) != committed {
             return Err(ProofError::Commitment);
         }
-        let key = key(&self.sale, &seed, n, &[]);
+        let signature = self.verify_beacon()?;
+        let key = key(&self.sale, &seed, n, signature.as_ref());
         if key != stated {
             return Err(ProofError::Key);
         }
         Ok(Draw::new(n, key))
+    }
+
+    fn verify_beacon(&self) -> Result<Option<SignatureBytes>, ProofError> {
+        if self.round == 0 {
+            let is_empty = self.signature.is_empty() && self.beacon.is_empty();
+            return if is_empty { Ok(None) } else { Err(ProofError::Round) };
+        }
+        let signature = beacon::parse(&self.signature)?;
+        beacon::verify(self.round, &signature)?;
+        if self.beacon != hex::encode(beacon::randomness(&signature)) {
+            return Err(ProofError::Beacon);
+        }
+        Ok(Some(signature))
     }
 }
 
@@ -256,7 +274,7 @@ mod tests {
             n: Some(n),
             opened_at: Some("2027-03-01T12:00:00Z".into()),
             seed: Some(hex::encode(seed)),
-            key: Some(hex::encode(key(&sale, &seed, n, &[]))),
+            key: Some(hex::encode(key(&sale, &seed, n, None))),
             sale,
         }
     }
@@ -275,9 +293,41 @@ mod tests {
         let rerun = Proof { run: 2, ..honest.clone() };
         assert_eq!(rerun.verify().unwrap_err(), ProofError::Commitment);
         let beacon = Proof { beacon: "00".into(), ..honest.clone() };
-        assert_eq!(beacon.verify().unwrap_err(), ProofError::Beacon);
+        assert_eq!(beacon.verify().unwrap_err(), ProofError::Round);
         let early = Proof { seed: None, ..honest };
         assert_eq!(early.verify().unwrap_err(), ProofError::Missing("seed"));
+    }
+
+    #[test]
+    fn wr_14_a_beacon_is_checked_with_the_chains_key_and_enters_the_draw() {
+        let signature = "b44679b9a59af2ec876b1a6b1ad52ea9b1615fc3982b19576350f93447cb1125\
+            e342b73a8dd2bacbe47e4b6b63ed5e39";
+        let bytes = beacon::parse(signature).unwrap();
+        let plain = proof(100, [9; 32]);
+        let honest = Proof {
+            round: 1000,
+            commitment: hex::encode(commitment(&plain.sale, 1, 1000, &[9; 32])),
+            signature: signature.into(),
+            beacon: hex::encode(beacon::randomness(&bytes)),
+            key: Some(hex::encode(key(&plain.sale, &[9; 32], 100, Some(&bytes)))),
+            ..plain.clone()
+        };
+        assert!(honest.verify().is_ok());
+        assert_ne!(honest.key, plain.key);
+
+        let fails = |tampered: Proof, step| assert_eq!(tampered.verify().unwrap_err(), step);
+        let other = |round| Proof {
+            round,
+            commitment: hex::encode(commitment(&plain.sale, 1, round, &[9; 32])),
+            ..honest.clone()
+        };
+        fails(Proof { round: 999, ..honest.clone() }, ProofError::Commitment);
+        fails(other(999), ProofError::Signature(BeaconError::Signature));
+        fails(other(0), ProofError::Round);
+        fails(Proof { beacon: "00".into(), ..honest.clone() }, ProofError::Beacon);
+        let cut = Proof { signature: String::new(), ..honest.clone() };
+        fails(cut, ProofError::Signature(BeaconError::Hex));
+        fails(Proof { key: plain.key, ..honest }, ProofError::Key);
     }
 
     proptest! {

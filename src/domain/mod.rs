@@ -1,6 +1,7 @@
 //! The rules of the sale: pure, no async, no I/O; time and randomness come in as arguments.
 
 pub mod admission;
+pub mod beacon;
 pub mod control;
 pub mod draw;
 pub mod holes;

@@ -72,6 +72,8 @@ pub struct Keeper {
     pub number: u64,
     /// The ledger.
     pub ledger: Ledger,
+    /// Mixed into the draw of a run that was never seen; 0 = no beacon.
+    pub beacon_round: u64,
     /// Seals the seed.
     pub seal_key: [u8; 32],
     /// Told of Redis' time at each look.
@@ -83,7 +85,16 @@ impl Keeper {
     /// here would be found too late at the opening.
     pub async fn boot(&self) -> Result<(), KeeperError> {
         let control = self.control().await?;
-        self.seed(control.run).await?;
+        let round = self.secret(control.run).await?.round;
+        if round != self.beacon_round {
+            tracing::warn!(
+                sale = %self.sale,
+                committed = round,
+                file = self.beacon_round,
+                "beacon_round differs from what this run has committed to, which goes on; \
+                 `stanchion sale reset` begins another run"
+            );
+        }
         Ok(())
     }
 

@@ -4,46 +4,65 @@
 use subtle::ConstantTimeEq;
 
 use super::{Keeper, KeeperError, seal};
+use crate::domain::beacon::SignatureBytes;
 use crate::domain::draw;
+use crate::domain::id::SaleId;
 use crate::store::postgres::{DrawRecord, OpeningRecord};
 use crate::store::redis::room::{Freeze, Opening, RoomState};
 
-/// No beacon.
-const ROUND: u64 = 0;
+/// What a run's draw is made from, besides n.
+pub(super) struct Secret {
+    seed: [u8; 32],
+    /// The beacon round committed to; 0 = none.
+    pub(super) round: u64,
+    /// Its signature, once somebody has told it.
+    signature: Option<SignatureBytes>,
+    /// The published hash.
+    pub(super) commitment: [u8; 32],
+}
+
+impl Secret {
+    /// What an opening record means; nothing while the beacon is not there.
+    pub(super) fn opening(&self, sale: &SaleId, record: OpeningRecord) -> Option<Opening> {
+        if self.round > 0 && self.signature.is_none() {
+            return None;
+        }
+        let OpeningRecord { n, opened_at_ms } = record;
+        let (seed, signature) = (self.seed, self.signature);
+        let key = draw::key(sale, &seed, n, signature.as_ref());
+        Some(Opening { n, opened_at_ms, seed, key, signature })
+    }
+}
 
 impl Keeper {
-    /// The run's seed; made, sealed and kept when the run is first seen.
-    pub(super) async fn seed(&self, run: u64) -> Result<[u8; 32], KeeperError> {
+    /// The run's secret; made, sealed and kept when the run is first seen. From then on its round
+    /// is the one committed to, whatever a file says.
+    pub(super) async fn secret(&self, run: u64) -> Result<Secret, KeeperError> {
         let database = self.ledger.database();
         let mut record = database.draw(&self.sale, run).await?;
         if record.is_none() {
-            let mut seed = [0; 32];
-            aws_lc_rs::rand::fill(&mut seed).map_err(|_| KeeperError::NoSeed)?;
-            let sealed_seed =
-                seal::seal(&self.seal_key, &self.sale, run, &seed).ok_or(KeeperError::NoSeed)?;
-            let commitment = draw::commitment(&self.sale, run, ROUND, &seed).to_vec();
             // Another core may have been first: what is kept counts.
-            database.keep_draw(&self.sale, run, &DrawRecord { sealed_seed, commitment }).await?;
+            database.keep_draw(&self.sale, run, &self.fresh(run)?).await?;
             record = database.draw(&self.sale, run).await?;
         }
         let sealed = || KeeperError::Sealed(self.sale.clone());
         let record = record.ok_or_else(sealed)?;
         let seed = seal::unseal(&self.seal_key, &self.sale, run, &record.sealed_seed)
             .ok_or_else(sealed)?;
-        let commitment = draw::commitment(&self.sale, run, ROUND, &seed);
+        let commitment = draw::commitment(&self.sale, run, record.round, &seed);
         let is_kept = bool::from(commitment[..].ct_eq(&record.commitment));
-        if is_kept { Ok(seed) } else { Err(sealed()) }
+        let DrawRecord { round, signature, .. } = record;
+        if is_kept { Ok(Secret { seed, round, signature, commitment }) } else { Err(sealed()) }
     }
 
-    /// The published hash of a seed.
-    pub(super) fn commitment(&self, run: u64, seed: &[u8; 32]) -> [u8; 32] {
-        draw::commitment(&self.sale, run, ROUND, seed)
-    }
-
-    /// What an opening record means with its seed.
-    pub(super) fn opening(&self, record: OpeningRecord, seed: [u8; 32]) -> Opening {
-        let key = draw::key(&self.sale, &seed, record.n, &[]);
-        Opening { n: record.n, opened_at_ms: record.opened_at_ms, seed, key }
+    fn fresh(&self, run: u64) -> Result<DrawRecord, KeeperError> {
+        let mut seed = [0; 32];
+        aws_lc_rs::rand::fill(&mut seed).map_err(|_| KeeperError::NoSeed)?;
+        let sealed_seed =
+            seal::seal(&self.seal_key, &self.sale, run, &seed).ok_or(KeeperError::NoSeed)?;
+        let round = self.beacon_round;
+        let commitment = draw::commitment(&self.sale, run, round, &seed).to_vec();
+        Ok(DrawRecord { sealed_seed, commitment, round, signature: None })
     }
 
     /// Freezes the entries at the opening second, makes n durable, then opens. Any core may do
@@ -63,7 +82,10 @@ impl Keeper {
         };
         let asked = OpeningRecord { n, opened_at_ms };
         let kept = self.ledger.database().keep_opening(&self.sale, run, asked).await?;
-        let opening = self.opening(kept, self.seed(run).await?);
+        // Without its beacon the sale waits: everybody sees that it is drawing.
+        let Some(opening) = self.secret(run).await?.opening(&self.sale, kept) else {
+            return Ok(());
+        };
         if self.room.open(run, &opening).await? {
             tracing::info!(sale = %self.sale, run, n = opening.n, "keeper.opened");
         }

@@ -46,12 +46,15 @@ impl Keeper {
         leads: &Leads,
     ) -> Result<(Loading, Skipped), KeeperError> {
         let (database, run) = (self.ledger.database(), control.run);
-        let seed = self.seed(run).await?;
+        let secret = self.secret(run).await?;
         let opening = database.opening(&self.sale, run).await?;
         let mut counters = self.kept_ceilings(run).await?;
         if opening.is_none() {
             // Nobody can have been called before there was an order.
             counters.cursor = 0;
+        }
+        if let Some(record) = opening {
+            counters.entries = record.n;
         }
         let copied = if copy.run == run { copy.counters } else { Ceilings::default() };
         let given = self.last_given(run, leads).await?.max(copied);
@@ -61,8 +64,9 @@ impl Keeper {
         let holes = database.holes(&self.sale, run).await?.with(entries.clone(), late.clone());
         let skus = self.ledger.figures(&self.sale).await?.into_iter().map(|of| of.sku);
         let loading = Loading {
-            commitment: self.commitment(run, &seed),
-            opening: opening.map(|record| self.opening(record, seed)),
+            commitment: secret.commitment,
+            round: secret.round,
+            opening: opening.and_then(|record| secret.opening(&self.sale, record)),
             counters,
             // Nothing is handed out until the next look has raised them, in Postgres first.
             ceilings: counters,

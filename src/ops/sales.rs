@@ -9,11 +9,13 @@ use super::Ops;
 use super::answer::{Answer, ok};
 use super::asked::{AskedBypass, AskedRate, AskedTimes, Body, Nothing};
 use super::auth::Operator;
+use crate::domain::beacon;
 use crate::domain::control::ControlChange;
 use crate::domain::id::SaleId;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::sale::Control;
 use crate::domain::status::rfc3339;
+use crate::keeper::Applied;
 use crate::room::{Reach, Room};
 
 /// `GET /v1/sales`
@@ -99,13 +101,39 @@ pub(super) async fn audit_trail(
 
 impl Ops {
     async fn apply(&self, sale: &str, operator: &Operator, change: ControlChange) -> Answer {
+        let room = self.room(sale)?;
+        let applied = self.steer(room, &operator.author, &change).await?;
+        Ok(ok(&record(room.sale(), &applied.control)))
+    }
+
+    /// The room of a sale of this node's settings.
+    pub(super) fn room(&self, sale: &str) -> Result<&Arc<Room>, Refusal> {
         let sale = SaleId::parse(sale).map_err(|e| Refusal::bad_request("sale", e))?;
-        if !self.rooms.iter().any(|room| *room.sale() == sale) {
+        self.rooms.iter().find(|room| *room.sale() == sale).ok_or_else(|| {
             let detail = format!("sale {sale} is not in this node's settings");
-            return Err(Refusal::new(Problem::UnknownSale, detail).into());
+            Refusal::new(Problem::UnknownSale, detail)
+        })
+    }
+
+    /// Changes a sale. The opening never moves past its beacon: who joined after that could know
+    /// the draw.
+    pub(super) async fn steer(
+        &self,
+        room: &Room,
+        author: &str,
+        change: &ControlChange,
+    ) -> Result<Applied, Refusal> {
+        let round = room.snapshot().round;
+        let is_early = |opens_ms| beacon::is_too_early(round, opens_ms);
+        if round > 0 && change.opens_ms.is_some_and(is_early) {
+            let at = rfc3339(beacon::published_at_ms(round));
+            let cure = format!(
+                "must be 3 s before {at} at the latest: beacon round {round}, which this run has \
+                 committed to, is published then"
+            );
+            return Err(Refusal::bad_request("opens", cure));
         }
-        let applied = self.desk.apply(&sale, &operator.author, &change).await?;
-        Ok(ok(&record(&sale, &applied.control)))
+        self.desk.apply(room.sale(), author, change).await
     }
 }
 

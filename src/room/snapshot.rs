@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::domain::beacon;
 use crate::domain::draw::{ALGORITHM, Draw, Proof};
 use crate::domain::holes::{Gaps, Holes};
 use crate::domain::id::SaleId;
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub gaps: Arc<Gaps>,
     /// The published hash of the seed, in hex; "" until it is known.
     pub commitment: String,
+    /// The beacon round committed to; 0 = none.
+    pub round: u64,
     /// Positions below it have been called.
     pub cursor: u64,
     /// Positions handed out: n + latecomers; before the draw, joins so far.
@@ -85,6 +88,7 @@ impl Snapshot {
             draw: None,
             gaps: Arc::default(),
             commitment: String::new(),
+            round: 0,
             cursor: 0,
             line: 0,
             claimed: 0,
@@ -168,6 +172,7 @@ impl Snapshot {
             draw,
             gaps,
             commitment: state.commitment,
+            round: state.round,
             cursor: state.counters.cursor,
             line: drawn.saturating_add(state.counters.late),
             claimed: state.claimed,
@@ -244,9 +249,12 @@ impl Snapshot {
             run: self.control.run,
             algorithm: ALGORITHM.to_owned(),
             commitment: self.commitment.clone(),
-            round: 0,
-            signature: String::new(),
-            beacon: String::new(),
+            round: self.round,
+            signature: opening.map(Opening::signature_hex).unwrap_or_default(),
+            beacon: opening
+                .and_then(|opening| opening.signature.as_ref())
+                .map(|signature| hex::encode(beacon::randomness(signature)))
+                .unwrap_or_default(),
             n: opening.map(|opening| opening.n),
             opened_at: opening.map(|opening| rfc3339(opening.opened_at_ms)),
             seed: opening.map(|opening| hex::encode(opening.seed)),

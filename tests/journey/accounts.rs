@@ -9,7 +9,6 @@ use stanchion::lab::rig::{Client, ConfigFile, Installation, Layout};
 use crate::fixture::issuer::{Device, Issuer, claims};
 use crate::fixture::{Ground, client, quiet_shop};
 
-/// Nobody listens there: these journeys never reach a shop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two gateways that believe the shop's signature.

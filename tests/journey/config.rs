@@ -15,7 +15,6 @@ use crate::fixture::shopper::Shopper;
 use crate::fixture::{Ground, client, executable, now_ms, quiet_shop};
 
 const PAIR: Layout = Layout { gateways: 2, cores: 1 };
-/// Nobody listens there: these journeys never reach a shop.
 /// What a change in the file may take to be seen on every node.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -17,7 +17,6 @@ pub(crate) const PAIR: Layout = Layout { gateways: 2, cores: 1 };
 pub(crate) const EFFECTIVE_WITHIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(15);
-/// Nobody listens there: these journeys never reach a shop.
 
 /// A running installation, and what is needed to talk to it.
 pub(crate) struct Steered {

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod aftermath;
+mod beacon;
 mod browsing;
 mod check;
 mod compare;

@@ -10,7 +10,6 @@ use crate::fixture::shopper::Shopper;
 use crate::fixture::{Ground, client, executable, quiet_shop};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Nobody listens there.
 
 struct House {
     installation: Installation,

@@ -11,7 +11,6 @@ use crate::fixture::shopper::{Shopper, text};
 use crate::fixture::{Ground, client, executable, now_ms, quiet_shop};
 
 const PAIR: Layout = Layout { gateways: 2, cores: 2 };
-/// Nobody listens there: these journeys never reach a shop.
 
 /// A running installation with its one SKU, and what is needed to talk to it.
 struct House {

@@ -35,6 +35,7 @@ pub(crate) struct RoomGround {
     pub(crate) token_ttl_ms: u64,
     pub(crate) places_per_ip: u32,
     pub(crate) max_places: u64,
+    pub(crate) beacon_round: u64,
     running: CancellationToken,
     _until_dropped: DropGuard,
 }
@@ -106,6 +107,7 @@ impl RoomGround {
             token_ttl_ms: 600_000,
             places_per_ip: 0,
             max_places: 0,
+            beacon_round: 0,
             _until_dropped: running.clone().drop_guard(),
             running,
         }
@@ -124,6 +126,7 @@ impl RoomGround {
             wake: RoomStore::new(self.redis.patient().unwrap(), &self.sale),
             number: rand::random(),
             ledger: self.ledger.clone(),
+            beacon_round: self.beacon_round,
             seal_key: *self.keys.seal_key(),
             clock: RoomClock::new(Arc::new(SystemClock)),
         }

@@ -70,7 +70,7 @@ async fn two_cores_open_once_and_the_first_n_wins_for_ever() {
 
     let store = ground.store();
     assert_eq!(store.freeze(1).await.unwrap(), Freeze::Open);
-    let other = Opening { n: 9, opened_at_ms: 1, seed: [1; 32], key: [2; 32] };
+    let other = Opening { n: 9, opened_at_ms: 1, seed: [1; 32], key: [2; 32], signature: None };
     assert!(!store.open(1, &other).await.unwrap());
     let record = stanchion::store::postgres::OpeningRecord { n: 9, opened_at_ms: 1 };
     let kept = ground.ledger.database().keep_opening(&ground.sale, 1, record).await.unwrap();

@@ -209,12 +209,12 @@ every_key! {[
     sale_hold "sale.hold" => "7m";
     sale_hold_extension "sale.hold_extension" => "7m";
     sale_retention "sale.retention" => "7d";
+    sale_beacon_round "sale.beacon_round" => 90_000_000;
     sale_sku_sku "sale.sku.sku" => "OTHER";
     sale_sku_units "sale.sku.units" => 7;
     sale_sku_units_per_buyer "sale.sku.units_per_buyer" => 7;
 ] only_one [
     shop_http2 "shop.http2" => true;
-    sale_beacon_round "sale.beacon_round" => 7;
     sale_sku_shards "sale.sku.shards" => 7;
 ]}
 

@@ -97,8 +97,8 @@ pub struct Sale {
     /// How long after `closes` buyers, order keys and payment references are kept. Restart-only.
     #[serde(default = "default_retention")]
     pub retention: Span,
-    /// Round of drand quicknet that the draw mixes in; 0 = none, the only one in this version.
-    /// Refused during a sale.
+    /// Round of drand's quicknet that the draw mixes in, published 3 s after `opens` at the
+    /// earliest; 0 = none. Refused during a sale.
     #[serde(default)]
     pub beacon_round: u64,
     /// What is sold.

@@ -16,7 +16,6 @@ use super::session::{Sessions, refuse_foreign};
 use super::view::SaleCard;
 use super::{Dash, html};
 use crate::domain::control::ControlChange;
-use crate::domain::id::SaleId;
 use crate::domain::rate::Rate;
 use crate::domain::refusal::{Problem, Refusal};
 
@@ -122,20 +121,13 @@ impl Dash {
             return Err(Refusal::new(Problem::NotAdmitted, detail).status(401));
         }
         let ops = &self.parts.ops;
-        let sale = SaleId::parse(sale).map_err(|e| Refusal::bad_request("sale", e))?;
-        let room = ops.rooms.iter().find(|room| *room.sale() == sale);
-        let room = room.ok_or_else(|| {
-            Refusal::new(
-                Problem::UnknownSale,
-                format!("sale {sale} is not in this node's settings"),
-            )
-        })?;
+        let room = ops.room(sale)?;
         let word = form.get("action").map_or("", String::as_str);
         let known = DONE.into_iter().find(|(known, _)| *known == word);
         let (word, _) =
             known.ok_or_else(|| Refusal::bad_request("action", "is not one of this page's"))?;
         let change = change(word, form, &room.snapshot().control)?;
-        let applied = ops.desk.apply(&sale, &format!("page@{}", ops.node), &change).await?;
+        let applied = ops.steer(room, &format!("page@{}", ops.node), &change).await?;
         // What is shown next is what this node has seen: else the page offers "Pause" once more.
         let seen = async {
             while room.snapshot().control.version < applied.control.version {

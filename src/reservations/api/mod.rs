@@ -3,6 +3,7 @@
 mod answer;
 mod auth;
 mod body;
+mod draw;
 mod lookup;
 mod noted;
 mod orders;
@@ -63,6 +64,7 @@ pub fn router(
         .route("/v1/reconcile", post(upkeep::reconcile))
         .route("/v1/audit-trail", get(upkeep::audit_trail))
         .route("/v1/events", get(upkeep::events))
+        .route("/v1/draw/{sale}/beacon", post(draw::beacon))
         .route("/v1/control/{sale}", get(upkeep::control).put(upkeep::put_control))
         .fallback(async || {
             let detail = "no such path; the core API is below /v1/";

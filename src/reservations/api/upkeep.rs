@@ -94,10 +94,10 @@ pub(super) async fn audit_trail(
     Ok(ok(&database.audit_trail(sale.as_ref(), after).await?))
 }
 
-fn named(raw: &str) -> Result<SaleId, Refusal> {
+pub(super) fn named(raw: &str) -> Result<SaleId, Refusal> {
     SaleId::parse(raw).map_err(|e| Refusal::bad_request("sale", e))
 }
 
-fn unknown(sale: &SaleId) -> Refusal {
+pub(super) fn unknown(sale: &SaleId) -> Refusal {
     Refusal::new(Problem::UnknownSale, format!("sale {sale} is not known to this core"))
 }

@@ -1,6 +1,7 @@
 //! The room's durable records: the draw's sealed seed, the opening, the ceilings.
 
 use super::database::{Database, DatabaseError};
+use crate::domain::beacon::SignatureBytes;
 use crate::domain::id::SaleId;
 
 /// The draw of a run as it is kept.
@@ -10,6 +11,10 @@ pub struct DrawRecord {
     pub sealed_seed: Vec<u8>,
     /// The published hash of the seed.
     pub commitment: Vec<u8>,
+    /// The beacon round committed to; 0 = none.
+    pub round: u64,
+    /// The round's signature, once it is known.
+    pub signature: Option<SignatureBytes>,
 }
 
 /// The opening of a run: written once, it wins for ever.
@@ -25,16 +30,23 @@ impl Database {
     /// The draw of a run, if it was seen before.
     pub async fn draw(&self, sale: &SaleId, run: u64) -> Result<Option<DrawRecord>, DatabaseError> {
         let client = self.client().await?;
-        let sql = "SELECT sealed_seed, commitment FROM draw WHERE sale = $1 AND run = $2";
+        let sql = "SELECT sealed_seed, commitment, round, signature FROM draw \
+                   WHERE sale = $1 AND run = $2";
         let statement = client.prepare_cached(sql).await?;
         let found = client.query_opt(&statement, &[&sale.as_str(), &signed(run)]).await?;
         let read = |row: tokio_postgres::Row| {
-            Ok(DrawRecord { sealed_seed: row.try_get(0)?, commitment: row.try_get(1)? })
+            let signature: Option<Vec<u8>> = row.try_get(3)?;
+            Ok(DrawRecord {
+                sealed_seed: row.try_get(0)?,
+                commitment: row.try_get(1)?,
+                round: unsigned(row.try_get(2)?),
+                signature: signature.and_then(|raw| raw.try_into().ok()),
+            })
         };
         found.map(read).transpose()
     }
 
-    /// Keeps a draw unless the run has one.
+    /// Keeps a draw unless the run has one; a signature is kept by itself.
     pub async fn keep_draw(
         &self,
         sale: &SaleId,
@@ -42,11 +54,29 @@ impl Database {
         draw: &DrawRecord,
     ) -> Result<(), DatabaseError> {
         let client = self.client().await?;
-        let sql = "INSERT INTO draw (sale, run, sealed_seed, commitment) VALUES ($1, $2, $3, $4) \
-                   ON CONFLICT DO NOTHING";
+        let sql = "INSERT INTO draw (sale, run, sealed_seed, commitment, round) \
+                   VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
         let statement = client.prepare_cached(sql).await?;
-        let (sale, run) = (sale.as_str(), signed(run));
-        client.execute(&statement, &[&sale, &run, &draw.sealed_seed, &draw.commitment]).await?;
+        let (sale, run, round) = (sale.as_str(), signed(run), signed(draw.round));
+        let DrawRecord { sealed_seed, commitment, .. } = draw;
+        client.execute(&statement, &[&sale, &run, sealed_seed, commitment, &round]).await?;
+        Ok(())
+    }
+
+    /// Keeps the signature of the round that a draw has committed to, verified by the caller. A
+    /// round has one signature, so that whoever is second writes the same.
+    pub async fn keep_beacon(
+        &self,
+        sale: &SaleId,
+        run: u64,
+        signature: &SignatureBytes,
+    ) -> Result<(), DatabaseError> {
+        let client = self.client().await?;
+        let sql = "UPDATE draw SET signature = $3 \
+                   WHERE sale = $1 AND run = $2 AND round > 0 AND signature IS NULL";
+        let statement = client.prepare_cached(sql).await?;
+        let signature = signature.as_slice();
+        client.execute(&statement, &[&sale.as_str(), &signed(run), &signature]).await?;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use super::{
     Loss, Servers, all_different, join, loaded, nobody_is_behind_a_hole, nothing_moves, open_now,
     signed_in, until_back, until_journalled, until_noted,
 };
+use crate::beacon::round_1000;
 use crate::room_ground::{join_all, joined, until, until_open};
 
 /// Half before the copy, half after it, accounts among them; then the loss, newcomers, the draw.
@@ -68,10 +69,11 @@ async fn an_older_copy_in_the_lobby_loses_no_place_and_gives_no_number_twice() {
 }
 
 /// Entries are closed and nobody is drawn yet; `durable`: a core has written n down and died.
-async fn while_drawing(loss: Loss, durable: bool) {
+async fn while_drawing(loss: Loss, durable: bool, beacon: bool) {
     let servers = Servers::single();
     let mut ground = servers.ground("losedraw", 50.0).await;
     ground.file.paused = true;
+    ground.beacon_round = if beacon { 1000 } else { 0 };
     let core = ground.keep().await;
     let room = ground.room().await;
     let entered = join_all(&room, "a", 60).await;
@@ -98,7 +100,17 @@ async fn while_drawing(loss: Loss, durable: bool) {
     ground.keep().await;
     until_back(&ground, &room, before.loaded_ms).await;
 
+    if beacon {
+        tickets.extend(join_all(&room, "later", 20).await.into_iter().map(|place| place.ticket));
+        assert_eq!(room.snapshot().phase(room.now_ms()), Phase::Drawing);
+        let signature = round_1000().verified().unwrap();
+        ground.ledger.database().keep_beacon(&ground.sale, 1, &signature).await.unwrap();
+    }
     until_open(&room).await;
+    if beacon {
+        let proof = room.snapshot().proof(&ground.sale).unwrap();
+        assert_eq!((proof.round, proof.verify().unwrap().n()), (1000, 120));
+    }
     let drawn = room.snapshot().draw.as_ref().unwrap().n();
     assert_eq!(drawn == 120, durable, "{drawn} were drawn");
     let old: Vec<_> = tickets.iter().map(|ticket| super::position(&room, ticket)).collect();
@@ -112,25 +124,35 @@ async fn while_drawing(loss: Loss, durable: bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_while_drawing_draws_everybody_who_had_entered() {
-    while_drawing(Loss::Flush, false).await;
+    while_drawing(Loss::Flush, false, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_while_drawing_draws_everybody_who_had_entered() {
-    while_drawing(Loss::Restart, false).await;
+    while_drawing(Loss::Restart, false, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_copy_while_drawing_draws_everybody_who_had_entered() {
-    while_drawing(Loss::OlderCopy, false).await;
+    while_drawing(Loss::OlderCopy, false, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_between_the_durable_n_and_the_opening_draws_by_that_n() {
-    while_drawing(Loss::Flush, true).await;
+    while_drawing(Loss::Flush, true, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_copy_between_the_durable_n_and_the_opening_draws_by_that_n() {
-    while_drawing(Loss::OlderCopy, true).await;
+    while_drawing(Loss::OlderCopy, true, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_while_the_sale_waits_for_its_beacon_changes_nothing_about_the_draw() {
+    while_drawing(Loss::Flush, true, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_while_the_sale_waits_for_its_beacon_changes_nothing_about_the_draw() {
+    while_drawing(Loss::OlderCopy, true, true).await;
 }

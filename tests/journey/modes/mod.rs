@@ -15,7 +15,6 @@ use stanchion::lab::rig::{Client, ConfigFile, Installation, Layout, SalePlan};
 use crate::fixture::shopper::Shopper;
 use crate::fixture::{Ground, client, executable, quiet_shop};
 
-/// Nobody listens there: these journeys never reach a shop.
 const PAIR: Layout = Layout { gateways: 2, cores: 2 };
 
 /// Two gateways and two cores on a Redis of some mode.

@@ -29,7 +29,7 @@ fn proof() -> Proof {
         n: Some(N),
         opened_at: Some("2027-01-15T08:00:00Z".into()),
         seed: Some(hex::encode(seed)),
-        key: Some(hex::encode(key(&sale, &seed, N, &[]))),
+        key: Some(hex::encode(key(&sale, &seed, N, None))),
         sale,
     }
 }

@@ -30,6 +30,8 @@ pub struct Loading {
     pub control: Control,
     /// The published hash of the run's seed.
     pub commitment: [u8; 32],
+    /// The beacon round committed to; 0 = none.
+    pub round: u64,
     /// The opening, if there was one.
     pub opening: Option<Opening>,
     /// Where the counters resume: nothing at or above was handed out.
@@ -76,6 +78,7 @@ impl Loading {
         let mut room = BTreeMap::from([
             ("run", self.control.run.to_string()),
             ("commitment", hex::encode(self.commitment)),
+            ("round", self.round.to_string()),
             ("entries", counters.entries.to_string()),
             ("late", counters.late.to_string()),
             ("cursor", counters.cursor.to_string()),
@@ -90,6 +93,7 @@ impl Loading {
             room.insert("n", opening.n.to_string());
             room.insert("seed", hex::encode(opening.seed));
             room.insert("key", hex::encode(opening.key));
+            room.insert("signature", opening.signature_hex());
             room.insert("opened_at_ms", opening.opened_at_ms.to_string());
             room.insert("frozen", opening.opened_at_ms.to_string());
         }

@@ -6,6 +6,7 @@ use redis::Script;
 
 use super::super::RedisFailure;
 use super::{RoomStore, garbled, instant_ms, script};
+use crate::domain::beacon::SignatureBytes;
 
 static FREEZE: LazyLock<Script> = script!("prelude.lua", "freeze.lua");
 static OPEN: LazyLock<Script> = script!("prelude.lua", "open.lua");
@@ -41,6 +42,15 @@ pub struct Opening {
     pub seed: [u8; 32],
     /// The permutation's key.
     pub key: [u8; 32],
+    /// The beacon's signature, if the draw has one.
+    pub signature: Option<SignatureBytes>,
+}
+
+impl Opening {
+    /// The beacon's signature in hex, "" without one.
+    pub fn signature_hex(&self) -> String {
+        self.signature.map(hex::encode).unwrap_or_default()
+    }
 }
 
 impl RoomStore {
@@ -64,6 +74,7 @@ impl RoomStore {
         let mut call = OPEN.prepare_invoke();
         call.key(self.keys.control()).key(self.keys.room()).arg(run).arg(opening.n);
         call.arg(hex::encode(opening.seed)).arg(hex::encode(opening.key));
-        self.store.run(call.arg(opening.opened_at_ms)).await
+        call.arg(opening.opened_at_ms).arg(opening.signature_hex());
+        self.store.run(&call).await
     }
 }

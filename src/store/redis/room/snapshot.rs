@@ -7,6 +7,7 @@ use redis::Script;
 
 use super::super::RedisFailure;
 use super::{Ceilings, Opening, RoomStore, garbled, instant_ms, number, record, script};
+use crate::domain::beacon;
 use crate::domain::holes::Holes;
 use crate::domain::meter::{Anchor, Meter};
 use crate::domain::rate::Rate;
@@ -25,6 +26,8 @@ pub struct RoomState {
     pub loaded_ms: u64,
     /// The published hash of the run's seed, in hex.
     pub commitment: String,
+    /// The beacon round committed to; 0 = none.
+    pub round: u64,
     /// Whether entries are closed.
     pub frozen: bool,
     /// The opening, once the draw is made.
@@ -96,6 +99,7 @@ impl RoomStore {
             control: record::parse(&control)?,
             loaded_ms: room.get("loaded_ms").map_or(Ok(0), |raw| instant_ms(raw))?,
             commitment: room.get("commitment").cloned().unwrap_or_default(),
+            round: field("round")?,
             frozen: room.contains_key("frozen"),
             opening: opening(&room)?,
             counters: Ceilings {
@@ -138,6 +142,10 @@ fn opening(room: &Hash) -> Result<Option<Opening>, RedisFailure> {
         opened_at_ms: number(opened_at)?,
         seed: bytes("seed")?,
         key: bytes("key")?,
+        signature: match room.get("signature").map(String::as_str) {
+            None | Some("") => None,
+            Some(raw) => Some(beacon::parse(raw).map_err(|_| garbled("room.signature"))?),
+        },
     }))
 }
 
