@@ -217,31 +217,32 @@ fn tokens<'a>(
     headers: &'a HeaderMap,
     (cookie, header): (&'a str, &str),
 ) -> impl Iterator<Item = &'a str> + use<'a> {
-    let in_header = headers.get(header).and_then(|value| value.to_str().ok());
-    in_header.into_iter().chain(cookies::values(headers, cookie))
+    in_header(headers, header).into_iter().chain(cookies::values(headers, cookie))
 }
 
-/// The one valid token of a header and of all cookies of a name, the newest of the same visitor's.
-/// Forged ones beside it are as if they were not there; two valid ones of different visitors are
-/// nobody's word.
+fn in_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The one valid token of a header and of all cookies of a name; forged ones beside it are as if
+/// they were not there. Of cookies the newest counts: a browser that joined again may keep an older
+/// one beside it. A header that names another visitor than the cookie is nobody's word.
 fn only<T: Token>(
     headers: &HeaderMap,
     (cookie, header): (&str, &str),
     read: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, Refusal> {
-    let mut found: Option<T> = None;
-    for raw in tokens(headers, (cookie, header)) {
-        let Some(token) = read(raw) else { continue };
-        match &found {
-            Some(known) if known.sub() != token.sub() => {
-                let cure = "contradicts another token of this request; send only one of them";
-                return Err(Refusal::bad_request(header, cure));
-            }
-            Some(known) if known.made() >= token.made() => {}
-            Some(_) | None => found = Some(token),
+    let in_header = in_header(headers, header).and_then(&read);
+    // Of equally new ones the last that was sent: browsers put the older first.
+    let in_cookies = cookies::values(headers, cookie).filter_map(&read).max_by_key(Token::made);
+    match (in_header, in_cookies) {
+        (Some(one), Some(other)) if one.sub() != other.sub() => {
+            let cure = "contradicts another token of this request; send only one of them";
+            Err(Refusal::bad_request(header, cure))
         }
+        (Some(one), Some(other)) if other.made() > one.made() => Ok(Some(other)),
+        (one, other) => Ok(one.or(other)),
     }
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -277,11 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn ed_50_wr_42_the_valid_one_wins_and_two_different_ones_are_refused() {
+    fn ed_50_wr_42_the_newest_valid_cookie_wins_and_a_header_of_another_is_refused() {
         let line = "name=forged; name=ann.10; name=ann.11";
         let mut headers = HeaderMap::from_iter([(hyper::header::COOKIE, line.parse().unwrap())]);
         let find = |headers: &HeaderMap| only(headers, ("name", "token"), read);
         assert_eq!(find(&headers).unwrap(), Some(Made("ann".into(), 11)));
+
+        for (line, newest) in [
+            ("name=bob.12; x=1;name=ann.11", "bob"),
+            ("name=ann.11;name=bob.12", "bob"),
+            ("name=ann.12; name=bob.12", "bob"),
+            ("name=forged.99.x; name=ann.3; name=", "ann"),
+        ] {
+            let two = HeaderMap::from_iter([(hyper::header::COOKIE, line.parse().unwrap())]);
+            assert_eq!(find(&two).unwrap().unwrap().sub(), newest, "{line}");
+        }
 
         headers.insert("token", "ann.9".parse().unwrap());
         assert_eq!(find(&headers).unwrap(), Some(Made("ann".into(), 11)));
