@@ -121,8 +121,10 @@ async fn reservations(
     let each = || (Arc::clone(&reservations), life.ending());
     let (this, stop) = each();
     let room = |sale: &Sale| (sale.id.clone(), RoomStore::new(parts.redis.clone(), &sale.id));
-    let rooms = settings.sales.iter().map(room).collect();
-    life.background("control records", this.watch_controls(rooms, stop));
+    let rooms: Vec<_> = settings.sales.iter().map(room).collect();
+    life.background("control records", this.watch_controls(rooms.clone(), stop));
+    let (this, stop) = each();
+    life.background("news to the rooms", this.keep_telling(rooms, stop));
     let (this, stop) = each();
     life.background("shelves", this.watch_shelves(stop));
     let (this, stop) = each();

@@ -103,6 +103,7 @@ fn room(parts: &Parts, sale: &Sale) -> Arc<Room> {
         places_per_ip: sale.places_per_ip,
         max_places: sale.max_places,
         units_per_buyer: cap(sale),
+        stock_aware: sale.stock_aware,
     };
     let keys = Arc::clone(&parts.keys);
     Room::new(parts.redis.clone(), keys, parts.clock.clone(), options)

@@ -245,12 +245,19 @@ fn table(sale: &Value) -> String {
         (
             "line",
             format!(
-                "{} joined, {} waiting, {} called, {} admitted, {} with an open admission",
-                line["joined"],
-                line["waiting"],
+                "{} joined, {} waiting, {} of them near the front and present",
+                line["joined"], line["waiting"], line["present"]
+            ),
+        ),
+        (
+            "called",
+            format!(
+                "{} called, {} admitted, {} missed; {} with an open admission, {} undecided",
                 line["called"],
                 line["admitted"],
-                line["open_admissions"]
+                line["missed"],
+                line["open_admissions"],
+                line["undecided"]
             ),
         ),
         ("stock", stock),

@@ -24,6 +24,11 @@ impl Left {
         self.numbers.contains(&number)
     }
 
+    /// How many numbers were given up.
+    pub fn count(&self) -> u64 {
+        self.numbers.len() as u64
+    }
+
     /// How many of the positions from `from` to below `to` were given up.
     pub fn between(&self, from: u64, to: u64) -> u64 {
         let below = |bound| self.positions.partition_point(|position| *position < bound);

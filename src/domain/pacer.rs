@@ -3,8 +3,10 @@
 //! Over-*call*, never over-*admit*: the meter decides who is admitted when; the pacer only keeps
 //! it fed. It aims at a lead (slot of the next claim − now) of [`LEAD_MS`], divides what is
 //! missing by the share of the called who turn up, and doubles its step while the lead stays at
-//! zero, so that a run of absentees cannot starve the line.
+//! zero, so that a run of absentees cannot starve the line. Where the sale looks at its stock, it
+//! calls nobody for units that others will take.
 
+use super::demand::Demand;
 use super::rate::Rate;
 
 /// The lead aimed at: longer than the poll interval told to the front, in milliseconds.
@@ -12,6 +14,9 @@ pub const LEAD_MS: f64 = 2_000.0;
 /// How long the called get to turn up before they are counted as absent, in milliseconds: the
 /// poll interval told to the front, its jitter, and a round trip.
 pub const ANSWER_MS: u64 = 1_500;
+/// How long units are kept for somebody who was called and has not been heard from, in
+/// milliseconds: a page without scripts and a slow network take longer than most.
+const COMING_MS: u64 = 3_000;
 /// The grid that the cursor moves on, in milliseconds.
 pub const TICK_MS: u64 = 100;
 /// Over how long the share is measured, in milliseconds.
@@ -20,56 +25,76 @@ const STEP_DOUBLINGS_MAX: u32 = 6;
 const SHARE_MIN: f64 = 0.01;
 const SAMPLES_MAX: usize = 128;
 
-/// What one look at the room shows.
+/// What one look at the room shows. People are those who may come: nobody is counted for a number
+/// that nobody has, nor for a place known to be dead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// Redis' clock.
     pub now_ms: u64,
-    /// Positions below it have been called.
-    pub cursor: u64,
-    /// Positions handed out: n + latecomers.
-    pub line: u64,
-    /// Called positions that have claimed at least once in this epoch.
+    /// People called so far, from any beginning.
+    pub called: u64,
+    /// Places that have claimed at least once in this epoch.
     pub claimed: u64,
+    /// Places called that have not claimed in this epoch, dead ones among them.
+    pub unclaimed: u64,
+    /// Whether anybody is there to be called.
+    pub waiting: bool,
     /// Slot of the next claim − now, at least 0.
     pub lead_ms: f64,
     /// Admissions per second.
     pub rate: Rate,
+    /// What is left to call for; nothing if the sale does not look at its stock.
+    pub demand: Option<Demand>,
 }
 
 /// Decides how far to call. Each node runs its own; whichever is first in a tick moves the cursor.
 #[derive(Debug, Default)]
 pub struct Pacer {
+    /// Instant, called, claimed.
     seen: std::collections::VecDeque<(u64, u64, u64)>,
     starving: u32,
 }
 
+/// What the pacer wants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Step {
+    /// So many more people are to be called now.
+    pub call: u64,
+    /// So many more than that may be called for the stock that is left.
+    pub spare: u64,
+}
+
 impl Pacer {
-    /// Where the cursor should go; equal to `cursor` when nobody more should be called.
-    pub fn step(&mut self, now: Observation) -> u64 {
+    /// How many more to call.
+    pub fn step(&mut self, now: Observation) -> Step {
         self.remember(now);
-        if now.cursor >= now.line {
+        let allowed = match now.demand {
+            Some(demand) => demand.may_call(self.may_still_claim(now)),
+            None => u64::MAX,
+        };
+        if !now.waiting || allowed == 0 {
+            // Nobody starves who waits for stock.
             self.starving = 0;
-            return now.cursor;
+            return Step { call: 0, spare: allowed };
         }
         let per_ms = now.rate.get() / 1000.0;
         let share = self.share(now.now_ms);
         let missing = (LEAD_MS - now.lead_ms).max(0.0) * per_ms - self.answering(now) * share;
         let wanted = (missing / share).max(0.0);
         let floor = self.starvation_floor(now, per_ms);
-        let step = ceil(wanted.max(floor));
-        now.cursor.saturating_add(step).min(now.line)
+        let call = ceil(wanted.max(floor)).min(allowed);
+        Step { call, spare: allowed - call }
     }
 
     fn remember(&mut self, now: Observation) {
         // A store loss or a new epoch starts the counts anew, and the memory with them.
-        let backwards = self.seen.back().is_some_and(|(at, cursor, claimed)| {
-            now.now_ms < *at || now.cursor < *cursor || now.claimed < *claimed
+        let backwards = self.seen.back().is_some_and(|(at, called, claimed)| {
+            now.now_ms < *at || now.called < *called || now.claimed < *claimed
         });
         if backwards {
             self.seen.clear();
         }
-        self.seen.push_back((now.now_ms, now.cursor, now.claimed));
+        self.seen.push_back((now.now_ms, now.called, now.claimed));
         let horizon = now.now_ms.saturating_sub(WINDOW_MS + 2 * ANSWER_MS);
         while self.seen.len() > SAMPLES_MAX || self.seen.front().is_some_and(|s| s.0 < horizon) {
             self.seen.pop_front();
@@ -79,7 +104,7 @@ impl Pacer {
     /// The sample in force at an instant: the newest not after it.
     fn at(&self, at_ms: u64) -> Option<(u64, u64)> {
         let sample = self.seen.iter().rev().find(|(at, ..)| *at <= at_ms);
-        sample.or(self.seen.front()).map(|(_, cursor, claimed)| (*cursor, *claimed))
+        sample.or(self.seen.front()).map(|(_, called, claimed)| (*called, *claimed))
     }
 
     /// The share of the called who claim: claims of the last window over the calls that had
@@ -109,8 +134,18 @@ impl Pacer {
         let Some((called, claimed)) = self.at(now.now_ms.saturating_sub(ANSWER_MS)) else {
             return 0.0;
         };
-        let calls = now.cursor.saturating_sub(called);
+        let calls = now.called.saturating_sub(called);
         real(calls.saturating_sub(now.claimed.saturating_sub(claimed).min(calls)))
+    }
+
+    /// The most that may still claim of those called: all who have not, of the last [`COMING_MS`];
+    /// a unit that one of them will take is nobody else's. Who was called before this node looked
+    /// may have been called just then.
+    fn may_still_claim(&self, now: Observation) -> f64 {
+        let then_ms = now.now_ms.saturating_sub(COMING_MS);
+        let then = self.seen.iter().rev().find(|(at, ..)| *at <= then_ms);
+        let called_then = then.map_or(0, |(_, called, _)| *called);
+        real(now.called.saturating_sub(called_then).min(now.unclaimed))
     }
 
     /// One tick's worth, doubled for each tick that the lead has been zero.
@@ -178,13 +213,15 @@ mod tests {
             });
             let look = Observation {
                 now_ms,
-                cursor,
-                line: people,
+                called: cursor,
                 claimed: meter.next(),
+                unclaimed: cursor.saturating_sub(meter.next()),
+                waiting: cursor < people,
                 lead_ms: meter.lead_ms(now),
                 rate,
+                demand: None,
             };
-            let to = pacer.step(look);
+            let to = (cursor + pacer.step(look).call).min(people);
             for _ in cursor..to {
                 if rng.random_bool(present) {
                     due.push(now_ms + rng.random_range(50..1_250));
@@ -217,17 +254,84 @@ mod tests {
         let mut ticks = 0_u64;
         while cursor < 900 && ticks < 200 {
             let now_ms = 1_000_000 + ticks * TICK_MS;
-            let seen = Observation { now_ms, cursor, line: 1000, claimed: 0, lead_ms: 0.0, rate };
-            cursor = pacer.step(seen);
+            let seen = observed(now_ms, cursor, 0, rate);
+            cursor += pacer.step(seen).call;
             ticks += 1;
         }
         assert!(ticks <= 60, "900 absentees took {ticks} ticks");
     }
 
+    fn observed(now_ms: u64, called: u64, claimed: u64, rate: Rate) -> Observation {
+        let unclaimed = called.saturating_sub(claimed);
+        Observation {
+            now_ms,
+            called,
+            claimed,
+            unclaimed,
+            waiting: true,
+            lead_ms: 0.0,
+            rate,
+            demand: None,
+        }
+    }
+
     #[test]
-    fn nobody_is_called_who_has_not_joined() {
-        let rate = Rate::per_second(1000.0).unwrap();
-        let seen = Observation { now_ms: 5, cursor: 3, line: 5, claimed: 0, lead_ms: 0.0, rate };
-        assert_eq!(Pacer::default().step(seen), 5);
+    fn wr_66_as_many_are_called_as_units_came_back_and_their_units_are_kept_for_them() {
+        let rate = Rate::per_second(100.0).unwrap();
+        let mut pacer = Pacer::default();
+        let mut at = |now_ms, called, claimed, available, undecided| {
+            let demand = Demand { available, undecided, ..Demand::default() };
+            let seen = observed(now_ms, called, claimed, rate);
+            pacer.step(Observation { demand: Some(demand), ..seen }).call
+        };
+        assert_eq!(at(1_000, 500, 500, 0, 0), 0, "all is held: the line waits");
+        assert_eq!(at(9_000, 500, 500, 12, 0), 12);
+        assert_eq!(at(9_100, 512, 500, 12, 0), 0, "they are about to come");
+        assert_eq!(at(9_900, 512, 507, 12, 7), 0, "seven are in");
+        assert_eq!(at(10_400, 512, 507, 5, 0), 0, "and have taken theirs");
+        assert_eq!(at(12_100, 512, 507, 5, 0), 5, "five did not come");
+        assert_eq!(at(12_200, 517, 512, 0, 0), 0);
+    }
+
+    /// Called at most as far as the stock goes, whatever the meter would take: a sale of `units`
+    /// in which everybody who comes takes one.
+    #[test]
+    fn nobody_present_is_called_for_units_that_others_will_take() {
+        for (seed, present) in [(1, 1.0), (2, 0.6), (3, 0.3)] {
+            let mut rng = SmallRng::seed_from_u64(seed);
+            let rate = Rate::per_second(50.0).unwrap();
+            let (mut meter, mut pacer) = (Meter::new(rate, 1), Pacer::default());
+            let (mut called, mut available, mut refused) = (0_u64, 300_u64, 0_u64);
+            let mut coming: Vec<u64> = Vec::new();
+            let mut inside: Vec<u64> = Vec::new();
+            for now_ms in (1_000_000..1_060_000_u64).step_by(100) {
+                #[expect(clippy::cast_precision_loss, reason = "a test's clock")]
+                let now = now_ms as f64;
+                let claims = coming.extract_if(.., |at| *at <= now_ms).count();
+                for _ in 0..claims {
+                    meter.claim(now);
+                    inside.push(now_ms + rng.random_range(2_000..9_000));
+                }
+                for _ in inside.extract_if(.., |at| *at <= now_ms) {
+                    refused += u64::from(available == 0);
+                    available = available.saturating_sub(1);
+                }
+                let demand = Demand {
+                    available,
+                    undecided: inside.len() as u64,
+                    ..Demand::default()
+                };
+                let seen = observed(now_ms, called, meter.next(), rate);
+                let lead_ms = meter.lead_ms(now);
+                let step = pacer.step(Observation { lead_ms, demand: Some(demand), ..seen });
+                called += step.call;
+                for _ in 0..step.call {
+                    if rng.random_bool(present) {
+                        coming.push(now_ms + rng.random_range(50..1_250));
+                    }
+                }
+            }
+            assert_eq!((available, refused), (0, 0), "share {present}, seed {seed}");
+        }
     }
 }

@@ -152,7 +152,7 @@ pub fn poll_after_ms(phase: Phase, place: &Place, rate: Rate, until_opening_ms: 
         Phase::Closed => POLL_MS_MAX,
         Phase::Open => match (place.state, place.ahead) {
             (PlaceState::Waiting, Some(ahead)) => eta(ahead, rate, 0.25).low * 1000 / 2,
-            (PlaceState::Left, _) => POLL_MS_MAX,
+            (PlaceState::Left | PlaceState::Missed, _) => POLL_MS_MAX,
             _ => POLL_MS_MIN,
         },
     };

@@ -37,6 +37,8 @@ pub struct Sight {
     pub admitted: u64,
     /// As many admissions are open as `max_active` allows.
     pub is_full: bool,
+    /// Those called and let in are believed to take all that is left, and the sale looks at that.
+    pub is_spoken_for: bool,
     /// Admissions per second as set.
     pub rate: Rate,
     /// Unix milliseconds.
@@ -100,6 +102,8 @@ pub enum Standing {
     AllHeld,
     /// `max_active` is reached.
     Full,
+    /// Those who are in may take all that is left.
+    SpokenFor,
     /// There is nobody to call.
     NobodyWaits,
     /// People are let in.
@@ -140,6 +144,7 @@ impl Standing {
             Supply::Available if sight.is_full => Self::Full,
             Supply::Available if is_stuck => Self::Stuck,
             Supply::Available if sight.waiting == 0 => Self::NobodyWaits,
+            Supply::Available if sight.is_spoken_for => Self::SpokenFor,
             Supply::Available => Self::Moving,
         }
     }
@@ -156,6 +161,7 @@ impl Standing {
             | Self::Bypassed
             | Self::Gone
             | Self::AllHeld
+            | Self::SpokenFor
             | Self::Full => Light::Amber,
             Self::NoRoom | Self::WillNotOpen | Self::NotDrawn | Self::NoCore | Self::Stuck => {
                 Light::Red
@@ -181,6 +187,7 @@ impl Standing {
             Self::Gone => "Sold out",
             Self::AllHeld => "All units are held",
             Self::Full => "Full",
+            Self::SpokenFor => "All units are spoken for",
             Self::NobodyWaits => "Nobody waits",
             Self::Moving => "The line is moving",
         }
@@ -222,6 +229,9 @@ impl Standing {
             Self::Full => {
                 "As many shoppers are in as max_active allows; the line waits for one to go."
             }
+            Self::SpokenFor => {
+                "Those who are in may take all that is left; the line waits for what they leave."
+            }
             Self::NobodyWaits => "Whoever comes now is let in at once.",
             Self::Moving => "People wait and are let in at the set rate.",
         }
@@ -232,7 +242,7 @@ impl Sight {
     /// Whether somebody should be admitted every now and then.
     fn should_move(&self) -> bool {
         let has_stock = self.stock.is_some_and(|stock| stock.supply() == Supply::Available);
-        let stands = self.is_paused || self.is_bypassed || self.is_full;
+        let stands = self.is_paused || self.is_bypassed || self.is_full || self.is_spoken_for;
         self.is_live && self.phase == Phase::Open && has_stock && !stands && self.waiting > 0
     }
 }
@@ -288,6 +298,7 @@ mod tests {
             waiting: 10,
             admitted: 3,
             is_full: false,
+            is_spoken_for: false,
             rate: Rate::per_second(10.0).unwrap(),
             opens_ms: 50_000,
             closes_ms: 500_000,
@@ -306,6 +317,8 @@ mod tests {
             (Sight { stock: stock(0, 0), ..sight() }, Standing::Gone),
             (Sight { stock: stock(0, 1), ..sight() }, Standing::AllHeld),
             (Sight { is_full: true, ..sight() }, Standing::Full),
+            (Sight { is_spoken_for: true, ..sight() }, Standing::SpokenFor),
+            (Sight { is_spoken_for: true, waiting: 0, ..sight() }, Standing::NobodyWaits),
             (Sight { is_bypassed: true, ..sight() }, Standing::Bypassed),
             (Sight { is_live: false, ..sight() }, Standing::NoRoom),
             (Sight { phase: Phase::Closed, ..sight() }, Standing::Closed),

@@ -29,6 +29,13 @@ pub struct Figures {
     pub at_ms: u64,
     /// The sale's SKUs.
     pub skus: Vec<SkuFigures>,
+    /// Units that the room had been told were taken when the reading began: of these the figures
+    /// know.
+    #[serde(default)]
+    pub units_told: u64,
+    /// Buyers with a live hold.
+    #[serde(default)]
+    pub holders: u64,
 }
 
 /// Figures older than this say that no core is healthy, in milliseconds.
@@ -62,6 +69,12 @@ impl Figures {
         now_ms.saturating_sub(self.at_ms) < FIGURES_FRESH_MS
     }
 
+    /// Units that can be held now, less those that were taken since the figures were read, as far
+    /// as the room has been told.
+    pub fn available_still(&self, units_told: u64) -> u64 {
+        self.sum().available.saturating_sub(units_told.saturating_sub(self.units_told))
+    }
+
     /// The sum over the SKUs.
     pub fn sum(&self) -> StockSum {
         self.skus.iter().fold(StockSum::default(), |sum, sku| StockSum {
@@ -93,5 +106,21 @@ mod tests {
         assert_eq!(sum(1, 0, 9).supply(), Supply::Available);
         assert_eq!(sum(0, 1, 9).supply(), Supply::AllHeld);
         assert_eq!(sum(0, 0, 10).supply(), Supply::Gone);
+    }
+
+    #[test]
+    fn what_was_taken_since_the_reading_is_not_available_any_more() {
+        let sku = SkuFigures {
+            sku: Sku::parse("A").unwrap(),
+            loaded: 10,
+            available: 5,
+            held: 5,
+            confirmed: 0,
+            earliest_release_ms: None,
+        };
+        let figures = Figures { at_ms: 1, skus: vec![sku], units_told: 100, holders: 5 };
+        let still = |told| figures.available_still(told);
+        assert_eq!([100, 103, 105, 200].map(still), [5, 2, 0, 0]);
+        assert_eq!(still(0), 5, "a server that lost the room begins to count anew");
     }
 }

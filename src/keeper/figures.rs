@@ -20,9 +20,14 @@ impl Keeper {
 
     pub(super) async fn tell(&self) -> Result<(), KeeperError> {
         let since = self.clock.local_ms();
-        let read = tokio::time::timeout(READ_MAX, self.ledger.figures(&self.sale));
-        let figures = read.await.map_err(|_| KeeperError::Late)??;
+        // Asked first: whatever the room knows by now was committed before the reading.
+        let units_told = self.room.units_told().await?;
+        let read = tokio::time::timeout(READ_MAX, async {
+            let figures = self.ledger.figures(&self.sale).await?;
+            Ok::<_, KeeperError>((figures, self.ledger.holders_count(&self.sale).await?))
+        });
+        let (figures, holders) = read.await.map_err(|_| KeeperError::Late)??;
         let age_ms = self.clock.local_ms().saturating_sub(since);
-        Ok(self.room.write_figures(&figures, age_ms).await?)
+        Ok(self.room.write_figures(&figures, age_ms, units_told, holders).await?)
     }
 }

@@ -139,7 +139,7 @@ impl SalePulse {
 /// What this node sees of a sale.
 fn sight(room: &Room) -> Sight {
     let (seen, now_ms) = (room.snapshot(), room.now_ms());
-    let control = &seen.control;
+    let (control, counts) = (&seen.control, seen.line_counts());
     Sight {
         now_ms,
         phase: seen.phase(now_ms),
@@ -147,9 +147,10 @@ fn sight(room: &Room) -> Sight {
         is_paused: control.paused,
         is_bypassed: room.is_bypassed(),
         stock: seen.stock(now_ms),
-        waiting: seen.line.saturating_sub(seen.cursor),
-        admitted: seen.claimed,
-        is_full: control.max_active > 0 && seen.active >= u64::from(control.max_active),
+        waiting: counts.waiting,
+        admitted: counts.admitted,
+        is_full: control.max_active > 0 && seen.open.all >= u64::from(control.max_active),
+        is_spoken_for: room.is_spoken_for(),
         rate: control.rate,
         opens_ms: control.opens_ms,
         closes_ms: control.closes_ms,

@@ -144,6 +144,8 @@ fn sale(room: &Room) -> Value {
     let stock = seen.stock(now_ms);
     #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
     let lead_seconds = seen.meter.lead_ms(now_ms as f64) / 1_000.0;
+    let mut line = json!(seen.line_counts());
+    line["lead_seconds"] = lead_seconds.into();
     json!({
         "id": room.sale(),
         "phase": seen.phase(now_ms),
@@ -151,15 +153,9 @@ fn sale(room: &Room) -> Value {
         "sold_out": stock.is_some_and(|stock| stock.available == 0),
         "reach": reach.as_str(),
         "stop_reaches": reach != Reach::Nobody,
-        "line": {
-            "joined": seen.line,
-            "waiting": seen.line.saturating_sub(seen.cursor),
-            "called": seen.cursor,
-            "admitted": seen.claimed,
-            "open_admissions": seen.active,
-            "lead_seconds": lead_seconds,
-        },
+        "line": line,
         "stock": stock,
+        "holders": seen.figures.as_ref().map(|figures| figures.holders),
         "control": record(room.sale(), &seen.control),
     })
 }

@@ -8,6 +8,7 @@ pub mod api;
 mod compare;
 mod loading;
 mod metrics;
+mod news;
 mod passes;
 mod payment;
 mod reconcile;

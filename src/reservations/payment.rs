@@ -14,9 +14,15 @@ impl Reservations {
         let late = self.late_payment(which).await?;
         let done = self.ledger.confirm(which, payment_ref, late).await;
         let (problem, detail) = match done.map_err(|e| unavailable(&e))? {
-            Confirmed::Done | Confirmed::Replay => return self.now(which).await,
+            Confirmed::Replay => return self.now(which).await,
+            Confirmed::Done => {
+                let reservation = self.now(which).await?;
+                self.tell_of_payment(&reservation);
+                return Ok(reservation);
+            }
             Confirmed::Retaken => {
                 let reservation = self.now(which).await?;
+                self.tell_of_payment(&reservation);
                 // Those units went past the gate.
                 for line in &reservation.lines {
                     self.stray(&reservation.sale, &line.sku);

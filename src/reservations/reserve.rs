@@ -58,10 +58,11 @@ enum Way {
 impl Reservations {
     /// Takes the units of an order. It runs to its end even if the caller goes away.
     pub async fn reserve(self: &Arc<Self>, order: Order) -> Result<Reserved, Refusal> {
-        let this = self.clone();
+        let (this, whose) = (self.clone(), order.order.clone());
         let running = self.tasks.spawn(async move {
             let outcome = this.decide(order).await;
             this.count(&outcome);
+            this.tell_of_order(&whose, &outcome);
             outcome
         });
         match tokio::time::timeout(PATIENCE, running).await {

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::loading::Loads;
 use super::metrics::ReservationMetrics;
+use super::news::News;
 use super::passes::REDEEMING_MAX;
 use super::shelf::Shelves;
 use super::unmarked::Unmarked;
@@ -69,6 +70,7 @@ pub struct Reservations {
     /// SKUs whose ledger moved without their gate; it follows as soon as Redis answers.
     strayed: Mutex<HashSet<(SaleId, Sku)>>,
     pub(super) unmarked: Unmarked,
+    pub(super) news: News,
     loads_wanted: Vec<SkuLoad>,
 }
 
@@ -96,6 +98,7 @@ impl Reservations {
             controls: ArcSwap::default(),
             strayed: Mutex::default(),
             unmarked: Unmarked::default(),
+            news: News::default(),
             loads_wanted: sales.iter().flat_map(loads).collect(),
         }
     }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
+use super::calling::{Call, Calling};
 use super::{Reach, Room};
-use crate::domain::pacer::{Observation, Pacer, TICK_MS};
+use crate::domain::pacer::TICK_MS;
 use crate::domain::sale::{Control, Phase};
 use crate::store::redis::RedisFailure;
 use crate::store::redis::room::Advance;
@@ -16,11 +17,11 @@ impl Room {
     pub(super) async fn pace(&self) {
         let mut ticks = tokio::time::interval(Duration::from_millis(TICK_MS));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut pacer = Pacer::default();
+        let mut calling = Calling::default();
         let mut is_failing = false;
         loop {
             ticks.tick().await;
-            let outcome = self.beat(&mut pacer).await;
+            let outcome = self.beat(&mut calling).await;
             // Said once at each change, not ten times a second.
             match &outcome {
                 Err(error) if !is_failing => {
@@ -36,7 +37,7 @@ impl Room {
         }
     }
 
-    async fn beat(&self, pacer: &mut Pacer) -> Result<(), RedisFailure> {
+    async fn beat(&self, calling: &mut Calling) -> Result<(), RedisFailure> {
         self.look().await?;
         let seen = self.snapshot();
         let now_ms = seen.seen_ms();
@@ -44,28 +45,13 @@ impl Room {
         if !seen.is_live(now_ms) || seen.phase(now_ms) != Phase::Open || seen.shop_is_down {
             return Ok(());
         }
-        let mut to = seen.cursor;
+        let mut call = Call { to: seen.cursor, spare: 0 };
         if !seen.is_paused(now_ms) {
-            #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
-            let lead_ms = seen.meter.lead_ms(now_ms as f64);
-            // Only people count: nobody is called for a number that nobody has.
-            let people = |position| seen.gaps.people_below(position);
-            let line = people(seen.line);
-            let wanted = pacer.step(Observation {
-                now_ms,
-                cursor: people(seen.cursor),
-                line,
-                claimed: seen.claimed,
-                lead_ms,
-                rate: seen.control.rate,
-            });
-            to = match wanted {
-                wanted if wanted >= line => seen.line,
-                wanted => seen.gaps.position_above(wanted, seen.line).max(seen.cursor),
-            };
+            call = calling.decide(&seen, now_ms, self.options.stock_aware);
         }
+        self.spare.store(call.spare, Ordering::Relaxed);
         // Asked even when nobody is called: the step keeps sale time.
-        let advance = self.store.advance(seen.cursor, to).await?;
+        let advance = self.store.advance(seen.cursor, call.to).await?;
         if let Advance::Moved(cursor) = advance {
             tracing::trace!(sale = %self.options.sale, cursor, "room.called");
         }
@@ -74,7 +60,7 @@ impl Room {
 
     pub(super) async fn look(&self) -> Result<(), RedisFailure> {
         let asked_ms = self.clock.local_ms();
-        let known = self.snapshot.load().left_read();
+        let known = self.snapshot.load().read();
         let (now_ms, state) = self.store.look_beyond(known).await?;
         self.clock.heard(now_ms, asked_ms);
         if self.snapshot().is_slow_to_follow(state.as_ref()) {

@@ -1,5 +1,6 @@
 //! Claiming: a called ticket becomes an admission, signed at its slot.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Room, Snapshot, join, out_of_reach};
@@ -58,6 +59,7 @@ impl Room {
         else {
             return Err(self.not_drawn());
         };
+        self.heard_at(&seen, position);
         // Who is plainly not called is told so here; the seam is left to Redis, since another
         // node may know of a later call.
         if position >= seen.cursor.saturating_add(seam(seen.control.rate.get())) {
@@ -115,7 +117,8 @@ impl Room {
         let claim = self.store.claim(step).await?;
         #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
         let is_idle = seen.meter.lead_ms(self.now_ms() as f64) <= 0.0;
-        if claim != Claim::NotCalled || step.position != seen.cursor || !is_idle {
+        let is_next = claim == Claim::NotCalled && step.position == seen.cursor && is_idle;
+        if !is_next || !self.take_spare() {
             return Ok(claim);
         }
         match self.store.advance(step.position, step.position.saturating_add(1)).await? {
@@ -126,6 +129,12 @@ impl Room {
                 Ok(claim)
             }
         }
+    }
+
+    /// Whether one more may be called for the stock that is left.
+    fn take_spare(&self) -> bool {
+        let less = |spare: u64| spare.checked_sub(1);
+        self.spare.try_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Counts a renewed admission as open until its new end. Without an answer it ends as it was:

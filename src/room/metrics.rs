@@ -34,13 +34,29 @@ impl fmt::Debug for RoomMetrics {
 type Row = (&'static str, &'static str, fn(&Snapshot, u64) -> f64);
 
 #[expect(clippy::cast_precision_loss, reason = "counts of one sale stay far below 2^53")]
-const ROWS: [Row; 9] = [
-    ("room_line", "Places in line; before the draw, entries", |seen, _| seen.line as f64),
-    ("room_called", "Places called", |seen, _| seen.cursor as f64),
-    ("room_admitted", "Called places that have claimed in this epoch", |seen, _| {
-        seen.claimed as f64
+const ROWS: [Row; 13] = [
+    ("room_line", "People with a place, now or once; before the draw, entries", |seen, _| {
+        seen.line_counts().joined as f64
     }),
-    ("room_open_admissions", "Admissions that have not ended", |seen, _| seen.active as f64),
+    ("room_waiting", "People in line who have not been called", |seen, _| {
+        seen.line_counts().waiting as f64
+    }),
+    ("room_present", "Those near the front of them that were heard from lately", |seen, _| {
+        seen.line_counts().present as f64
+    }),
+    ("room_called", "People called", |seen, _| seen.line_counts().called as f64),
+    ("room_admitted", "People let in since the last stop", |seen, _| {
+        seen.line_counts().admitted as f64
+    }),
+    ("room_missed", "People called and not let in within their window", |seen, _| {
+        seen.line_counts().missed as f64
+    }),
+    ("room_open_admissions", "Admissions that have not ended", |seen, _| {
+        seen.line_counts().open_admissions as f64
+    }),
+    ("room_undecided", "Those that may still take units", |seen, _| {
+        seen.line_counts().undecided as f64
+    }),
     ("room_rate", "Admissions per second as set", |seen, _| seen.control.rate.get()),
     ("room_lead_seconds", "How far the booked slots reach ahead", |seen, now_ms| {
         seen.meter.lead_ms(now_ms as f64) / 1_000.0

@@ -4,17 +4,20 @@
 //! only joins and claims reach Redis.
 
 mod admitter;
+mod calling;
 mod claim;
+mod counts;
 mod join;
 pub mod keys;
 mod leave;
 pub mod metrics;
 mod outside;
 mod place;
+mod presence;
 mod snapshot;
 pub mod token;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -54,6 +57,8 @@ pub struct RoomOptions {
     pub max_places: u64,
     /// The most units that one buyer may have, for the odds; 0 = no cap.
     pub units_per_buyer: u32,
+    /// Nobody is called for units that those before will take.
+    pub stock_aware: bool,
 }
 
 /// One sale's waiting room on this node.
@@ -65,6 +70,9 @@ pub struct Room {
     snapshot: ArcSwap<Snapshot>,
     /// The last step found no Redis.
     out_of_reach: AtomicBool,
+    /// How many more than the pacer wants may be called for the stock that is left.
+    spare: AtomicU64,
+    heard: presence::Heard,
     joins: mpsc::Sender<join::Waiting>,
     /// Until [`Room::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
@@ -86,6 +94,8 @@ impl Room {
             snapshot: ArcSwap::from_pointee(Snapshot::unseen(options.control.clone())),
             options,
             out_of_reach: AtomicBool::new(false),
+            spare: AtomicU64::new(0),
+            heard: presence::Heard::default(),
             joins,
             waiting: Mutex::new(Some(waiting)),
         })
@@ -95,14 +105,16 @@ impl Room {
     pub async fn run(self: Arc<Self>, cancel: CancellationToken) {
         let waiting = self.waiting.lock().ok().and_then(|mut waiting| waiting.take());
         let Some(waiting) = waiting else { return };
-        let work = async { tokio::join!(self.pace(), self.send_joins(waiting)) };
+        let work =
+            async { tokio::join!(self.pace(), self.keep_presence(), self.send_joins(waiting)) };
         // Joins still waiting then are refused: their reply channels close.
         cancel.run_until_cancelled(work).await;
     }
 
     /// Polls the snapshot alone, until cancelled.
     pub async fn watch(self: Arc<Self>, cancel: CancellationToken) {
-        cancel.run_until_cancelled(self.look_on()).await;
+        let work = async { tokio::join!(self.look_on(), self.keep_presence()) };
+        cancel.run_until_cancelled(work).await;
     }
 
     /// Whether the core should be asked what is in force, since Redis does not tell.

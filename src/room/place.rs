@@ -19,7 +19,9 @@ impl Room {
         let control = &seen.control;
         let (phase, paused) = (seen.phase(now_ms), seen.is_paused(now_ms));
         let stock = seen.stock(now_ms);
+        let sold_out = stock.is_some_and(|stock| stock.available == 0);
         let place = place(&seen, ticket, admission);
+        self.heard_from(&seen, &place);
         let is_waiting = phase == Phase::Open && place.state == PlaceState::Waiting;
         let ahead = place.ahead.filter(|_| is_waiting);
         let until_ms = match phase {
@@ -30,11 +32,12 @@ impl Room {
             sale: self.options.sale.clone(),
             phase,
             paused,
-            sold_out: stock.is_some_and(|stock| stock.available == 0),
+            sold_out,
             run: control.run,
             epoch: control.epoch,
             rate: control.rate.get(),
-            eta_seconds: ahead.filter(|_| !paused).map(|ahead| eta(&seen, ahead)),
+            // Nobody knows when held units come back.
+            eta_seconds: ahead.filter(|_| !paused && !sold_out).map(|ahead| eta(&seen, ahead)),
             odds: ahead.zip(stock).map(|(ahead, stock)| queue::odds(ahead, &stock, self.cap())),
             stock,
             opens_at: rfc3339(control.opens_ms),
@@ -66,7 +69,13 @@ fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>
             let mut place = Place::of(ticket.cohort, seen.draw.as_deref(), seen.cursor);
             let people = |position| seen.gaps.people_between(seen.cursor, position);
             place.ahead = place.position.map(people);
-            place.among(&seen.left, ticket.cohort, seen.cursor)
+            let mut place = place.among(&seen.left, ticket.cohort, seen.cursor);
+            if place.state == PlaceState::Called
+                && place.position.is_some_and(|position| seen.has_missed(position))
+            {
+                place.state = PlaceState::Missed;
+            }
+            place
         }
         None => Place::none(),
     };

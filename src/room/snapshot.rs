@@ -1,17 +1,21 @@
 //! The room as last seen by this node: all that a waiting visitor's answer needs.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::domain::beacon;
+use crate::domain::demand::Decisions;
 use crate::domain::draw::{ALGORITHM, Draw, Proof};
 use crate::domain::holes::{Gaps, Holes};
 use crate::domain::id::SaleId;
 use crate::domain::left::Left;
+use crate::domain::line::{Lapses, OpenAdmissions};
 use crate::domain::meter::Meter;
+use crate::domain::presence::Presence;
 use crate::domain::sale::{Control, Phase};
 use crate::domain::status::rfc3339;
 use crate::domain::stock::{Figures, StockSum};
-use crate::store::redis::room::{Opening, RoomState};
+use crate::store::redis::room::{Known, Opening, RoomState};
 
 /// A snapshot older than this says that Redis is out of reach, in milliseconds.
 const STALE_MS: u64 = 2_000;
@@ -35,21 +39,31 @@ pub struct Snapshot {
     pub line: u64,
     /// Called positions that have claimed in this epoch.
     pub claimed: u64,
+    /// Those whose admission was signed.
+    pub admitted: u64,
     /// Open admissions.
-    pub active: u64,
+    pub open: OpenAdmissions,
+    /// Who was heard from lately.
+    pub presence: Arc<Presence>,
     /// The meter, for its lead.
     pub meter: Meter,
     /// The figures last written by a core.
     pub figures: Option<Figures>,
     /// Places given up.
     pub left: Arc<Left>,
-    /// How many of them were read from this server.
-    left_read: u64,
+    /// Positions that have missed both windows in this epoch.
+    missed: Arc<HashSet<u64>>,
+    /// How many of both lists were read from this server.
+    read: Known,
+    pub(super) decisions: Decisions,
+    pub(super) units_told: u64,
+    pub(super) lapses: Lapses,
+    pub(super) loaded_ms: u64,
     /// Whether this node sees no shop to send anybody to.
     pub shop_is_down: bool,
     frozen: bool,
-    opening: Option<Opening>,
-    holes: Holes,
+    pub(super) opening: Option<Opening>,
+    pub(super) holes: Holes,
     is_loaded: bool,
     seen_ms: u64,
     /// When a store last told the control record; 0 = never.
@@ -92,10 +106,17 @@ impl Snapshot {
             cursor: 0,
             line: 0,
             claimed: 0,
-            active: 0,
+            admitted: 0,
+            open: OpenAdmissions::default(),
+            presence: Arc::default(),
             figures: None,
             left: Arc::default(),
-            left_read: 0,
+            missed: Arc::default(),
+            read: Known::default(),
+            decisions: Decisions::default(),
+            units_told: 0,
+            lapses: Lapses::default(),
+            loaded_ms: 0,
             shop_is_down: false,
             frozen: false,
             opening: None,
@@ -114,13 +135,18 @@ impl Snapshot {
             0 => control.clone(),
             _ => self.control.merged(control),
         };
-        let seen = if control.run == self.control.run {
+        let mut seen = if control.run == self.control.run {
             self.clone()
         } else {
             // Nothing of an earlier run counts in this one.
             let unseen = Self::unseen(control.clone());
             Self { seen_ms: self.seen_ms, shop_is_down: self.shop_is_down, ..unseen }
         };
+        if control.epoch != self.control.epoch {
+            // Whoever had missed a turn may claim anew.
+            seen.missed = Arc::default();
+            seen.read.missed = 0;
+        }
         Self { control, told_ms: now_ms, told_by: by, ..seen }
     }
 
@@ -160,6 +186,8 @@ impl Snapshot {
             _ => Arc::new(Draw::new(opening.n, opening.key)),
         });
         let (left, left_read) = self.left_with(&state, draw.as_deref());
+        let told = self.told(now_ms, Reach::Redis, &state.control);
+        let (missed, missed_read) = told.missed_with(&state);
         let gaps = match &draw {
             Some(_) if self.opening == state.opening && self.holes == state.holes => {
                 self.gaps.clone()
@@ -176,18 +204,29 @@ impl Snapshot {
             cursor: state.counters.cursor,
             line: drawn.saturating_add(state.counters.late),
             claimed: state.claimed,
-            active: state.active,
+            admitted: state.admitted,
+            open: state.open,
+            decisions: state.decisions,
+            units_told: state.units_told,
+            lapses: state.lapses,
+            loaded_ms: state.loaded_ms,
             meter: state.meter,
             figures: state.figures,
             left,
-            left_read,
+            missed,
+            read: Known { left: left_read, missed: missed_read },
             frozen: state.frozen,
             opening: state.opening,
             holes: state.holes,
             is_loaded: true,
             seen_ms: now_ms,
-            ..self.told(now_ms, Reach::Redis, &state.control)
+            ..told
         }
+    }
+
+    /// The same, and who was heard from lately.
+    pub(super) fn with_presence(&self, presence: Presence) -> Self {
+        Self { presence: Arc::new(presence), ..self.clone() }
     }
 
     /// The same, and whether there is a shop.
@@ -200,17 +239,35 @@ impl Snapshot {
     fn left_with(&self, state: &RoomState, draw: Option<&Draw>) -> (Arc<Left>, u64) {
         let is_same_run = self.control.run == state.control.run;
         let known = if is_same_run { self.left.clone() } else { Arc::default() };
-        let read = self.left_read.saturating_add(state.left.read);
+        let read = self.read.left.saturating_add(state.left.read);
         let read = if is_same_run && read <= state.left.count { read } else { 0 };
-        if known.is_settled(&state.left.numbers, draw) {
+        if known.is_settled(&state.left.items, draw) {
             return (known, read);
         }
-        (Arc::new(Left::clone(&known).with(&state.left.numbers, draw)), read)
+        (Arc::new(Left::clone(&known).with(&state.left.items, draw)), read)
     }
 
-    /// How many places given up need not be read again.
-    pub(super) fn left_read(&self) -> u64 {
-        self.left_read
+    /// A server that has fewer has lost what it knew of windows: everybody called may claim anew.
+    fn missed_with(&self, state: &RoomState) -> (Arc<HashSet<u64>>, u64) {
+        let read = self.read.missed.saturating_add(state.missed.read);
+        if read > state.missed.count {
+            return (Arc::default(), 0);
+        }
+        if state.missed.items.is_empty() {
+            return (self.missed.clone(), read);
+        }
+        let news = state.missed.items.iter().copied();
+        (Arc::new(self.missed.iter().copied().chain(news).collect()), read)
+    }
+
+    /// What need not be read again.
+    pub(super) fn read(&self) -> Known {
+        self.read
+    }
+
+    /// Whether both windows of a position have lapsed.
+    pub fn has_missed(&self, position: u64) -> bool {
+        self.missed.contains(&position)
     }
 
     /// Where the sale stands at an instant of the room's clock.

@@ -48,6 +48,7 @@ mod room_meter;
 mod room_pace;
 mod room_restore;
 mod room_steps;
+mod room_stock;
 mod sabotage;
 mod settling;
 mod shop_down;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stanchion::clock::{RoomClock, SystemClock};
+use stanchion::config::settings::Sale;
 use stanchion::domain::id::{SaleId, Sku};
 use stanchion::domain::limits::AddressKey;
 use stanchion::domain::rate::Rate;
@@ -13,17 +14,21 @@ use stanchion::domain::refusal::Problem;
 use stanchion::domain::sale::Control;
 use stanchion::domain::ticket::Ticket;
 use stanchion::keeper::Keeper;
+use stanchion::reservations::Reservations;
 use stanchion::room::keys::Keys;
 use stanchion::room::{Claimed, JoinRequest, Place, Room, RoomOptions};
 use stanchion::store::postgres::{Database, Ledger, Options, SkuLoad};
 use stanchion::store::redis::RedisStore;
+use stanchion::store::redis::gate::Gate;
 use stanchion::store::redis::room::RoomStore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::fixture::{Ground, now_ms};
+use crate::fixture::{Ground, core, now_ms};
 
 /// How long anything may take before a journey counts as stuck.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Units of a sale that does not run out.
+const PLENTY: u64 = 100_000;
 
 /// One sale's stores and keys; what runs on it ends with it.
 pub(crate) struct RoomGround {
@@ -36,6 +41,7 @@ pub(crate) struct RoomGround {
     pub(crate) places_per_ip: u32,
     pub(crate) max_places: u64,
     pub(crate) beacon_round: u64,
+    pub(crate) stock_aware: bool,
     running: CancellationToken,
     _until_dropped: DropGuard,
 }
@@ -61,9 +67,16 @@ fn opening_in(in_ms: u64, per_second: f64) -> Control {
 }
 
 impl RoomGround {
-    /// A fresh sale of 1000 units that opens `in_ms` from now.
+    /// A fresh sale of more units than anybody here asks for, that opens `in_ms` from now.
     pub(crate) async fn new(topic: &str, in_ms: u64, per_second: f64) -> Self {
         Self::on(None, topic, in_ms, per_second).await
+    }
+
+    /// The same with so many units.
+    pub(crate) async fn stocked(topic: &str, in_ms: u64, per_second: f64, units: u64) -> Self {
+        let ground = Ground::new(topic);
+        let redis = stanchion::store::redis::connect(&ground.redis_url).unwrap();
+        Self::of(&ground, redis, (in_ms, per_second), units).await
     }
 
     /// The same on another Redis than the shared one.
@@ -76,22 +89,27 @@ impl RoomGround {
         let ground = Ground::new(topic);
         let redis_url = redis_url.as_deref().unwrap_or(&ground.redis_url);
         let redis = stanchion::store::redis::connect(redis_url).unwrap();
-        Self::of(&ground, redis, in_ms, per_second).await
+        Self::of(&ground, redis, (in_ms, per_second), PLENTY).await
     }
 
     /// The same on a Redis of any mode.
     pub(crate) async fn with(redis: RedisStore, topic: &str, in_ms: u64, per_second: f64) -> Self {
-        Self::of(&Ground::new(topic), redis, in_ms, per_second).await
+        Self::of(&Ground::new(topic), redis, (in_ms, per_second), PLENTY).await
     }
 
-    async fn of(ground: &Ground, redis: RedisStore, in_ms: u64, per_second: f64) -> Self {
+    async fn of(
+        ground: &Ground,
+        redis: RedisStore,
+        (in_ms, per_second): (u64, f64),
+        units: u64,
+    ) -> Self {
         let sale = SaleId::parse(&ground.sale).unwrap();
         let database = Database::open(&ground.database_url, Options::default()).await.unwrap();
         let ledger = Ledger::new(database);
         let load = SkuLoad {
             sku: Sku::parse("SKU-1").unwrap(),
             sale: sale.clone(),
-            units: 1000,
+            units,
             units_per_buyer: 0,
             hold_ms: 60_000,
         };
@@ -108,6 +126,7 @@ impl RoomGround {
             places_per_ip: 0,
             max_places: 0,
             beacon_round: 0,
+            stock_aware: true,
             _until_dropped: running.clone().drop_guard(),
             running,
         }
@@ -132,6 +151,30 @@ impl RoomGround {
         }
     }
 
+    /// A core's orders, at work: the room hears of them, until the ground ends.
+    pub(crate) async fn orders(&self) -> Arc<Reservations> {
+        let orders = self.deaf_orders().await;
+        let rooms = vec![(self.sale.clone(), self.store())];
+        tokio::spawn(orders.clone().keep_telling(rooms, self.running.child_token()));
+        orders
+    }
+
+    /// The same, and nobody tells the room.
+    pub(crate) async fn deaf_orders(&self) -> Arc<Reservations> {
+        let at = |ms: u64| jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap()).unwrap();
+        let (lobby, opens) = (at(self.file.lobby_opens_ms), at(self.file.opens_ms));
+        let sale = format!(
+            "id = \"{}\"\nlobby_opens = \"{lobby}\"\nopens = \"{opens}\"\ncloses = \"{}\"\n\
+             paths = [\"/checkout\"]\nrate = \"1/s\"\n\
+             [[sku]]\nsku = \"SKU-1\"\nunits = 1\nunits_per_buyer = 0\n",
+            self.sale,
+            at(self.file.closes_ms)
+        );
+        let sale: Sale = toml::from_str(&sale).unwrap();
+        let gate = Gate::new(self.redis.clone());
+        core::another(&self.ledger, &gate, &sale).await
+    }
+
     /// A core's keeper, at work; ends with the token given back or with the ground.
     pub(crate) async fn keep(&self) -> CancellationToken {
         let keeper = self.keeper();
@@ -150,6 +193,7 @@ impl RoomGround {
             places_per_ip: self.places_per_ip,
             max_places: self.max_places,
             units_per_buyer: 1,
+            stock_aware: self.stock_aware,
         };
         let clock = RoomClock::new(Arc::new(SystemClock));
         let room = Room::new(self.redis.clone(), self.keys.clone(), clock, options);

@@ -79,7 +79,8 @@ pub struct Sale {
     /// 0 = no cap; beyond it the page says "full". Restart-only.
     #[serde(default)]
     pub max_places: u64,
-    /// Nobody is called for whom no unit would be left; no effect yet. Restart-only.
+    /// Nobody is called for units that those called and let in before will take; otherwise people
+    /// are called whatever is left. Restart-only.
     #[serde(default = "yes")]
     pub stock_aware: bool,
     /// HTTP status of the queue page: 200, 202, 429 or 503. Restart-only.

@@ -114,14 +114,15 @@ impl SaleCard {
 
 fn tiles(room: &Room, beat: &Beat) -> Vec<Tile> {
     let seen = room.snapshot();
-    let control = &seen.control;
+    let (control, counts) = (&seen.control, seen.line_counts());
     let tile = |word, number, note: String| Tile { word, number, note };
     #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
     let lead_ms = seen.meter.lead_ms(beat.sight.now_ms as f64);
+    let undecided = grouped(counts.undecided);
     let open = if control.max_active > 0 {
-        format!("of at most {}", grouped(control.max_active.into()))
+        format!("of at most {}; {undecided} undecided", grouped(control.max_active.into()))
     } else {
-        "admissions".to_owned()
+        format!("admissions; {undecided} undecided")
     };
     vec![
         tile(
@@ -129,10 +130,12 @@ fn tiles(room: &Room, beat: &Beat) -> Vec<Tile> {
             number(beat.rate),
             format!("{}/s set, burst {}", number(control.rate.get()), control.burst),
         ),
-        tile("Waiting", grouped(beat.sight.waiting), "not called yet".to_owned()),
-        tile("Called", grouped(seen.cursor), format!("booked {} s ahead", number(lead_ms / 1e3))),
-        tile("Admitted", grouped(seen.claimed), "since the last stop".to_owned()),
-        tile("Open", grouped(seen.active), open),
+        tile("Waiting", grouped(counts.waiting), "not called yet".to_owned()),
+        tile("Present", grouped(counts.present), "of those near the front".to_owned()),
+        tile("Called", grouped(counts.called), format!("booked {} s ahead", number(lead_ms / 1e3))),
+        tile("Admitted", grouped(counts.admitted), "since the last stop".to_owned()),
+        tile("Missed", grouped(counts.missed), "let their window lapse".to_owned()),
+        tile("Open", grouped(counts.open_admissions), open),
     ]
 }
 

@@ -154,6 +154,14 @@ impl Ledger {
         found.iter().map(buyer).collect()
     }
 
+    /// How many they are.
+    pub async fn holders_count(&self, sale: &SaleId) -> Result<u64, DatabaseError> {
+        let sql = "SELECT count(DISTINCT buyer) AS holders FROM reservation \
+                   WHERE sale = $1 AND status = 'held'";
+        let found = self.query(sql, &[&sale.as_str()]).await?;
+        found.first().map_or(Ok(0), |row| count(row, "holders"))
+    }
+
     /// Adds units, or takes available ones away, once for each operation key.
     pub async fn restock(
         &self,

@@ -89,6 +89,37 @@ impl SaleKeys {
         self.named("active")
     }
 
+    /// Sorted set: buyers whose number is booked and not collected, by when it is given up.
+    pub fn booked(&self) -> String {
+        self.named("booked")
+    }
+
+    /// Sorted set: buyers with a signed admission who have neither taken a hold nor been refused for
+    /// stock, by its end.
+    pub fn undecided(&self) -> String {
+        self.named("undecided")
+    }
+
+    /// List: units that each of the admissions decided last has taken, the newest first.
+    pub fn decisions(&self) -> String {
+        self.named("decisions")
+    }
+
+    /// Sorted set: positions in their second window, by the sale time at which it began.
+    pub fn second(&self) -> String {
+        self.named("second")
+    }
+
+    /// Sorted set: positions that have missed both windows, in the order of missing.
+    pub fn missed(&self) -> String {
+        self.named("missed")
+    }
+
+    /// Bitmap, short-lived: positions that were heard from in a few seconds.
+    pub fn heard(&self, seconds: u64) -> String {
+        self.named(&format!("heard:{seconds}"))
+    }
+
     /// Sorted set: marks `cursor:sale time` of the calls, by cursor.
     pub fn calls(&self) -> String {
         self.named("calls")

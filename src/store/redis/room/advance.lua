@@ -1,22 +1,23 @@
--- Calls the line on to a position, once a tick; and keeps sale time, which stands still while
--- nobody can be admitted.
--- KEYS control room calls active wake
+-- Calls the line on to a position, once a tick; keeps sale time, which stands still while nobody
+-- can be admitted; and follows what has ended or lapsed meanwhile.
+-- KEYS control room calls active wake claims booked undecided decisions second missed
 -- ARGV from to
 -- Answers {outcome, cursor}
-local control_key, room_key, calls, active, wake = unpack(KEYS)
+local control_key, room_key, calls, active, wake, claims = unpack(KEYS, 1, 6)
+local booked, undecided, decisions, second, missed = unpack(KEYS, 7)
 local from, to = tonumber(ARGV[1]), tonumber(ARGV[2])
 local TICK_MS, GAP_MS_MAX, MARKS_MAX = 100, 1000, 2048
 
 if not is_loaded(room_key) then
   return { 'unloaded', 0 }
 end
-local control = redis.call('HMGET', control_key, 'paused', 'closes_ms', 'max_active')
+local control = redis.call('HMGET', control_key, 'paused', 'closes_ms', 'max_active',
+  'claim_window_ms')
 local room = redis.call('HMGET', room_key, 'n', 'late', 'cursor', 'cursor_ceiling', 'tick',
-  'sale_ms', 'sale_at', 'figures_at')
-local max_active = tonumber(control[3])
+  'sale_ms', 'sale_at', 'figures_at', 'lapse_cursor')
+local max_active, window = tonumber(control[3]), tonumber(control[4])
 
--- Admissions that have ended leave here, so that the set stays bounded.
-redis.call('ZREMRANGEBYSCORE', active, '-inf', '(' .. text(now))
+end_admissions(active, booked, undecided, decisions)
 local is_full = max_active > 0 and redis.call('ZCARD', active) >= max_active
 
 local moves = room[1] and control[1] ~= '1' and now < tonumber(control[2])
@@ -33,6 +34,8 @@ local tick = math.floor(now / TICK_MS)
 if not moves then
   return { 'still', cursor }
 end
+follow_lapses(room_key, calls, claims, sale_ms, window, tonumber(room[9] or 0))
+miss_lapsed(second, missed, sale_ms, window)
 local line = tonumber(room[1]) + tonumber(room[2])
 to = math.min(to, line)
 if to > tonumber(room[4]) then

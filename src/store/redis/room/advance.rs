@@ -7,7 +7,7 @@ use redis::Script;
 use super::super::RedisFailure;
 use super::{RoomStore, garbled, script};
 
-static ADVANCE: LazyLock<Script> = script!("prelude.lua", "advance.lua");
+static ADVANCE: LazyLock<Script> = script!("prelude.lua", "admissions.lua", "lapses.lua", "advance.lua");
 
 /// What became of a step; all carry the cursor as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,9 @@ impl RoomStore {
         let keys = &self.keys;
         let mut call = ADVANCE.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.calls()).key(keys.active());
-        call.key(keys.wake());
+        call.key(keys.wake()).key(keys.claims());
+        call.key(keys.booked()).key(keys.undecided()).key(keys.decisions());
+        call.key(keys.second()).key(keys.missed());
         let (outcome, cursor): (String, u64) = self.store.run(call.arg(from).arg(to)).await?;
         Ok(match outcome.as_str() {
             "moved" => Advance::Moved(cursor),

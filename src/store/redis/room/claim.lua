@@ -1,8 +1,9 @@
 -- Turns a called place into an admission, once per epoch, at the slot of a numbered claim.
--- KEYS control room meter claims active calls left
+-- KEYS control room meter claims active calls left booked undecided decisions second missed
 -- ARGV run position buyer token_ttl_ms number
 -- Answers {outcome, slot or "", epoch, now}
-local control_key, room_key, meter_key, claims, active, calls, left = unpack(KEYS)
+local control_key, room_key, meter_key, claims, active, calls, left = unpack(KEYS, 1, 7)
+local booked, undecided, decisions, second, missed = unpack(KEYS, 8)
 local run, position, buyer = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local token_ttl = tonumber(ARGV[4])
 -- How long a number waits to be collected, from the later of its slot, its booking and a resume.
@@ -14,7 +15,7 @@ end
 local control = redis.call('HMGET', control_key, 'run', 'epoch', 'paused', 'closes_ms',
   'claim_window_ms', 'max_active')
 local room = redis.call('HMGET', room_key, 'n', 'cursor', 'sale_ms', 'epoch_sale_ms',
-  'resumed_ms', 'figures_at')
+  'resumed_ms', 'figures_at', 'lapse_cursor')
 local epoch, paused = tonumber(control[2]), control[3] == '1'
 local max_active = tonumber(control[6])
 local sale_ms = tonumber(room[3])
@@ -36,7 +37,7 @@ elseif position >= tonumber(room[2]) then
 end
 
 -- A record: epoch, windows begun, sale time of the window's begin, number, booked at, slot once
--- collected; "-" for what is not there.
+-- collected, 1 once an admission was signed in any epoch; "-" for what is not there.
 local function read_record()
   local raw = redis.call('HGET', claims, ARGV[2])
   if not raw then
@@ -47,7 +48,7 @@ local function read_record()
     fields[#fields + 1] = tonumber(field) or false
   end
   return { epoch = fields[1], windows = fields[2], since = fields[3],
-    number = fields[4], booked = fields[5], slot = fields[6] }
+    number = fields[4], booked = fields[5], slot = fields[6], admitted = fields[7] }
 end
 
 -- One place, one buyer: a ticket tied to another account later is not another place.
@@ -62,7 +63,8 @@ local function write_record(record)
     return value and text(value) or '-'
   end
   redis.call('HSET', claims, buyer_field, buyer, ARGV[2], table.concat({ text(record.epoch), text(record.windows),
-    text(record.since), field(record.number), field(record.booked), field(record.slot) }, ' '))
+    text(record.since), field(record.number), field(record.booked), field(record.slot),
+    field(record.admitted) }, ' '))
 end
 
 -- The sale time at which the cursor passed the position, by the marks kept.
@@ -76,7 +78,7 @@ local is_first = not record or record.epoch ~= epoch
 if is_first then
   -- A claim voided by a stop counts as called at the stop, in sale time.
   local since = record and tonumber(room[4]) or called_at()
-  record = { epoch = epoch, windows = 1, since = since }
+  record = { epoch = epoch, windows = 1, since = since, admitted = record and record.admitted }
 elseif record.slot then
   -- The same admission again, until its end.
   return answer(now < record.slot + token_ttl and 'admitted' or 'spent', record.slot)
@@ -86,16 +88,25 @@ if paused or not is_fresh(tonumber(room[6])) then
   return answer('wait')
 end
 if max_active > 0 then
-  redis.call('ZREMRANGEBYSCORE', active, '-inf', '(' .. text(now))
+  end_admissions(active, booked, undecided, decisions)
   if not redis.call('ZSCORE', active, buyer) and redis.call('ZCARD', active) >= max_active then
     return answer('wait')
   end
 end
 
 local function collect(slot)
-  record.slot = slot
+  if not record.admitted and position < tonumber(room[7] or 0) then
+    -- Counted as lapsed until now.
+    redis.call('HINCRBY', room_key, 'lapse_admitted', 1)
+  end
+  record.slot, record.admitted = slot, 1
   write_record(record)
-  redis.call('ZADD', active, text(slot + token_ttl), buyer)
+  redis.call('HINCRBY', room_key, 'admitted', 1)
+  redis.call('ZREM', second, ARGV[2])
+  redis.call('ZREM', booked, buyer)
+  for _, open in ipairs({ active, undecided }) do
+    redis.call('ZADD', open, text(slot + token_ttl), buyer)
+  end
   return answer('admitted', slot)
 end
 
@@ -110,8 +121,10 @@ if record.number then
   -- Given up: books anew below, if the window still stands.
 end
 
-if sale_ms - record.since > tonumber(control[5]) then
+local window = tonumber(control[5])
+if sale_ms - record.since > window then
   if record.windows >= 2 then
+    miss(second, missed, ARGV[2])
     return answer('missed')
   end
   record.windows, record.since = 2, sale_ms
@@ -125,6 +138,13 @@ local slot = meter_slot(meter, record.number)
 if slot <= now then
   return collect(slot)
 end
-redis.call('ZADD', active, text(slot + COLLECT_MS), buyer)
+for _, open in ipairs({ active, booked }) do
+  redis.call('ZADD', open, text(slot + COLLECT_MS), buyer)
+end
+if record.windows == 2 then
+  -- A number booked in time may still be collected.
+  local since = math.max(record.since, sale_ms + slot + COLLECT_MS - now - window)
+  redis.call('ZADD', second, text(since), ARGV[2])
+end
 write_record(record)
 return answer('wait', slot)

@@ -9,7 +9,8 @@ use super::{RoomStore, garbled, instant_ms, number, script};
 use crate::domain::id::BuyerId;
 use crate::domain::ticket::Cohort;
 
-static CLAIM: LazyLock<Script> = script!("prelude.lua", "meter.lua", "claim.lua");
+static CLAIM: LazyLock<Script> =
+    script!("prelude.lua", "meter.lua", "admissions.lua", "lapses.lua", "claim.lua");
 
 /// A claim.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ pub struct ClaimStep<'a> {
     pub position: u64,
     /// The number that stands there.
     pub cohort: Cohort,
-    /// Counted by `max_active`.
+    /// Who may order: counted by `max_active`, and as undecided until an order.
     pub buyer: &'a BuyerId,
     /// How long the admission lasts.
     pub token_ttl_ms: u64,
@@ -73,7 +74,8 @@ impl RoomStore {
         let mut call = CLAIM.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.meter());
         call.key(keys.claims()).key(keys.active()).key(keys.calls());
-        call.key(keys.left());
+        call.key(keys.left()).key(keys.booked()).key(keys.undecided()).key(keys.decisions());
+        call.key(keys.second()).key(keys.missed());
         call.arg(step.run).arg(step.position).arg(step.buyer.as_str()).arg(step.token_ttl_ms);
         call.arg(step.cohort.to_string());
         let raw: (String, String, String, String) = self.store.run(&call).await?;

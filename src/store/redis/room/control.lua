@@ -1,11 +1,11 @@
 -- Changes the control record, and the meter with it in the same step, by the same rules as
 -- domain/control.rs: a test drives both side by side.
--- KEYS control room meter active trail
+-- KEYS control room meter trail active booked undecided second missed
 -- ARGV "publish" author field value …   the changed fields; epoch and run "+1" raise them,
 --        closes_ms "now" ends the sale, bypass_until_ms "+N" begins a bypass of N ms
 --      "adopt" "" field value …         a whole record from the other store
 -- Answers {outcome, why not, the record as it is now}
-local control_key, room_key, meter_key, active_key, trail_key = unpack(KEYS)
+local control_key, room_key, meter_key, trail_key = unpack(KEYS, 1, 4)
 -- Changes kept until a core has written them down; more only while none can.
 local TRAIL_MAX = 10000
 local function answer(outcome, why)
@@ -126,8 +126,9 @@ end
 local meter = meter_read(meter_key)
 if new.epoch then
   meter_void(meter)
-  redis.call('DEL', active_key)
-  redis.call('HSET', room_key, 'claimed', 0,
+  -- Nobody is in, and everybody who was called may claim anew.
+  redis.call('DEL', unpack(KEYS, 5))
+  redis.call('HSET', room_key, 'claimed', 0, 'admitted', 0,
     'epoch_sale_ms', redis.call('HGET', room_key, 'sale_ms'))
 end
 if new.rate or new.burst then

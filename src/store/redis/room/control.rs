@@ -94,7 +94,8 @@ impl RoomStore {
         let keys = &self.keys;
         let mut call = CONTROL.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.meter());
-        call.key(keys.active()).key(keys.trail()).arg(mode).arg(author);
+        call.key(keys.trail()).key(keys.active()).key(keys.booked()).key(keys.undecided());
+        call.key(keys.second()).key(keys.missed()).arg(mode).arg(author);
         for (field, value) in fields {
             call.arg(field).arg(value);
         }

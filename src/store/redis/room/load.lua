@@ -1,11 +1,11 @@
 -- Loads a room that this server does not have: the first time, and after it was emptied,
 -- restarted or failed over. Counters resume where no number can have been given.
--- KEYS control room meter claims active calls joins accounts addresses left restoring, then the
---      gates'
+-- KEYS control room calls joins accounts addresses left restoring meter, then what is not kept:
+--      claims, open admissions, windows, the gates
 -- ARGV the control record and the room's fields, as JSON objects of strings
 -- Answers 1 if this call loaded it, 0 if it is loaded, -1 if the restore must begin anew
-local control_key, room_key, meter_key, claims, active, calls = unpack(KEYS, 1, 6)
-local joins, accounts, addresses, left, restoring = unpack(KEYS, 7, 11)
+local control_key, room_key, calls, joins, accounts = unpack(KEYS, 1, 5)
+local addresses, left, restoring, meter_key = unpack(KEYS, 6, 9)
 if is_loaded(room_key) then
   return 0
 elseif not is_begun(restoring) then
@@ -26,7 +26,7 @@ put(control_key, given)
 
 -- An older copy knows who joined, and whether entries are closed; all else it may be wrong about.
 local known = redis.call('HMGET', room_key, 'run', 'frozen')
-redis.call('UNLINK', room_key, meter_key, claims, active, calls, unpack(KEYS, 12))
+redis.call('UNLINK', room_key, calls, unpack(KEYS, 9))
 if known[1] ~= room.run then
   -- Nothing of an earlier run counts in this one.
   redis.call('UNLINK', joins, addresses, left)
@@ -51,6 +51,8 @@ meter_write(meter_key, { next = 0, burst = tonumber(given.burst),
 if tonumber(cursor) > 0 then
   redis.call('ZADD', calls, cursor, cursor .. ':0')
 end
-redis.call('HSET', room_key, 'claimed', 0, 'sale_ms', 0, 'epoch_sale_ms', 0,
-  'loaded_ms', text(now), 'loaded', server())
+-- Who below it was admitted is not known: none of them counts as lapsed.
+redis.call('HSET', room_key, 'claimed', 0, 'admitted', 0, 'units_told', 0,
+  'lapse_from', cursor, 'lapse_cursor', cursor, 'lapse_admitted', 0,
+  'sale_ms', 0, 'epoch_sale_ms', 0, 'loaded_ms', text(now), 'loaded', server())
 return 1

@@ -145,10 +145,11 @@ impl RoomStore {
         };
         let keys = &self.keys;
         let mut call = LOAD.prepare_invoke();
-        call.key(keys.control()).key(keys.room()).key(keys.meter());
-        call.key(keys.claims()).key(keys.active()).key(keys.calls());
+        call.key(keys.control()).key(keys.room()).key(keys.calls());
         call.key(keys.joins()).key(keys.accounts()).key(keys.addresses()).key(keys.left());
-        call.key(keys.restoring(whose));
+        call.key(keys.restoring(whose)).key(keys.meter()).key(keys.claims());
+        call.key(keys.active()).key(keys.booked()).key(keys.undecided()).key(keys.decisions());
+        call.key(keys.second()).key(keys.missed());
         for sku in &loading.skus {
             call.key(keys.stock(sku)).key(keys.takes(sku));
         }

@@ -1,9 +1,17 @@
--- Counts an admission from outside the meter among the open ones.
--- KEYS room active
+-- Counts an admission from outside the meter among the open ones. Who is among them already has
+-- decided, or has yet to, as before.
+-- KEYS room active booked undecided decisions
 -- ARGV buyer end_ms
-local room_key, active = unpack(KEYS)
+local room_key, active, booked, undecided, decisions = unpack(KEYS)
+local buyer, ends = ARGV[1], ARGV[2]
 if is_loaded(room_key) then
-  redis.call('ZREMRANGEBYSCORE', active, '-inf', '(' .. text(now))
-  redis.call('ZADD', active, 'GT', ARGV[2], ARGV[1])
+  end_admissions(active, booked, undecided, decisions)
+  if redis.call('ZSCORE', active, buyer) then
+    redis.call('ZADD', active, 'GT', ends, buyer)
+    redis.call('ZADD', undecided, 'XX', 'GT', ends, buyer)
+  else
+    redis.call('ZADD', active, ends, buyer)
+    redis.call('ZADD', undecided, ends, buyer)
+  end
 end
 return 1

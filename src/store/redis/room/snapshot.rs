@@ -8,7 +8,9 @@ use redis::Script;
 use super::super::RedisFailure;
 use super::{Ceilings, Opening, RoomStore, garbled, instant_ms, number, record, script};
 use crate::domain::beacon;
+use crate::domain::demand::Decisions;
 use crate::domain::holes::Holes;
+use crate::domain::line::{Lapses, OpenAdmissions};
 use crate::domain::meter::{Anchor, Meter};
 use crate::domain::rate::Rate;
 use crate::domain::sale::Control;
@@ -40,56 +42,81 @@ pub struct RoomState {
     pub holes: Holes,
     /// Called positions that have claimed in this epoch.
     pub claimed: u64,
+    /// Those whose admission was signed.
+    pub admitted: u64,
     /// Open admissions.
-    pub active: u64,
+    pub open: OpenAdmissions,
+    /// What became of the last that were decided.
+    pub decisions: Decisions,
+    /// Units that the room was told were taken.
+    pub units_told: u64,
+    /// First windows that are over.
+    pub lapses: Lapses,
     /// The meter, for its lead.
     pub meter: Meter,
     /// The figures last written.
     pub figures: Option<Figures>,
     /// Places given up that were not known before.
-    pub left: LeftNews,
+    pub left: News<Cohort>,
+    /// Positions that have missed both windows and were not known before.
+    pub missed: News<u64>,
 }
 
-/// Places given up, in the order of leaving.
-#[derive(Debug, Clone, Default)]
-pub struct LeftNews {
+/// What is new in a list that only grows.
+#[derive(Debug, Clone)]
+pub struct News<T> {
     /// All there are.
     pub count: u64,
-    /// Those of the run among them that follow the known ones, a bounded number at a look.
-    pub numbers: Vec<Cohort>,
+    /// Those that concern this run, of those that follow the known ones, a bounded number at a look.
+    pub items: Vec<T>,
     /// How many were read, those of other runs included.
     pub read: u64,
 }
 
+/// What a node knows already of the lists that only grow.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    /// Places given up.
+    pub left: u64,
+    /// Positions that have missed both windows.
+    pub missed: u64,
+}
+
 /// So many at a look.
-const LEFT_MAX: usize = 500;
+const NEWS_MAX: usize = 500;
 
 type Hash = HashMap<String, String>;
-type Raw = (String, bool, Hash, Hash, Hash, String, u64, u64, Vec<String>);
+type Counts = (u64, u64, u64);
+type List = (u64, Vec<String>);
+type Raw = (String, bool, Hash, Hash, Hash, String, Counts, Counts, List, List);
 
 impl RoomStore {
     /// Redis' clock (Unix milliseconds), and the room if it is loaded.
     pub async fn look(&self) -> Result<(u64, Option<RoomState>), RedisFailure> {
-        self.look_at(0, 0).await
+        self.look_at(Known::default(), 0).await
     }
 
-    /// The same, with the places given up that follow the first `known` of them.
-    pub async fn look_beyond(&self, known: u64) -> Result<(u64, Option<RoomState>), RedisFailure> {
-        self.look_at(known, LEFT_MAX).await
+    /// The same, with what is new in the lists that only grow.
+    pub async fn look_beyond(
+        &self,
+        known: Known,
+    ) -> Result<(u64, Option<RoomState>), RedisFailure> {
+        self.look_at(known, NEWS_MAX).await
     }
 
     async fn look_at(
         &self,
-        left_known: u64,
-        left_more: usize,
+        known: Known,
+        more: usize,
     ) -> Result<(u64, Option<RoomState>), RedisFailure> {
         let keys = &self.keys;
         let mut call = SNAPSHOT.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.meter());
-        call.key(keys.active()).key(keys.figures()).key(keys.left());
-        call.arg(left_known).arg(left_more);
+        call.key(keys.figures()).key(keys.left()).key(keys.missed());
+        call.key(keys.active()).key(keys.booked()).key(keys.undecided()).key(keys.decisions());
+        call.arg(known.left).arg(known.missed).arg(more);
         let raw: Raw = self.store.run(&call).await?;
-        let (now, is_loaded, control, room, meter, figures, active, left, numbers) = raw;
+        let (now, is_loaded, control, room, meter, figures, open, decided, left, missed) = raw;
         let now_ms = instant_ms(&now)?;
         if !is_loaded {
             return Ok((now_ms, None));
@@ -114,18 +141,31 @@ impl RoomStore {
             },
             holes: room.get("holes").map(|raw| Holes::parse(raw)).unwrap_or_default(),
             claimed: field("claimed")?,
-            active,
+            admitted: field("admitted")?,
+            open: OpenAdmissions { all: open.0, booked: open.1, undecided: open.2 },
+            decisions: Decisions { count: decided.0, took: decided.1, units: decided.2 },
+            units_told: field("units_told")?,
+            lapses: Lapses {
+                from: field("lapse_from")?,
+                to: field("lapse_cursor")?,
+                admitted: field("lapse_admitted")?,
+            },
             meter: parse_meter(&meter)?,
             figures: serde_json::from_str(&figures).ok(),
-            left: left_news(left, &numbers, control.get("run").map_or("", String::as_str)),
+            left: left_news(&left, control.get("run").map_or("", String::as_str)),
+            missed: news(&missed, |raw| raw.parse().ok()),
         };
         Ok((now_ms, Some(state)))
     }
 }
 
-fn left_news(count: u64, raw: &[String], run: &str) -> LeftNews {
-    let of_run = |raw: &String| Cohort::parse(raw.strip_prefix(run)?.strip_prefix(':')?);
-    LeftNews { count, numbers: raw.iter().filter_map(of_run).collect(), read: raw.len() as u64 }
+fn left_news(list: &List, run: &str) -> News<Cohort> {
+    news(list, |raw| Cohort::parse(raw.strip_prefix(run)?.strip_prefix(':')?))
+}
+
+fn news<T>((count, raw): &List, read: impl Fn(&str) -> Option<T>) -> News<T> {
+    let items = raw.iter().filter_map(|raw| read(raw)).collect();
+    News { count: *count, items, read: raw.len() as u64 }
 }
 
 fn opening(room: &Hash) -> Result<Option<Opening>, RedisFailure> {

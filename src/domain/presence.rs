@@ -1,0 +1,180 @@
+//! Presence: which of those near the front were heard from lately, as bits by position. Dead places
+//! cost the line nothing; whoever cannot be known yet counts as present.
+
+use super::holes::Gaps;
+use super::rate::Rate;
+
+/// One bitmap stands for so long, in milliseconds.
+pub const SLICE_MS: u64 = 4_000;
+/// So many are looked at: whoever was heard from in the last 8 to 12 s is present.
+pub const SLICES: u64 = 3;
+/// Of those so many seconds of the rate ahead it is noted that they were heard from.
+const NOTED_SECONDS: f64 = 60.0;
+/// Whoever is so near has been told to ask within [`KNOWN_AFTER_MS`], and is absent if not heard.
+const KNOWN_SECONDS: f64 = 40.0;
+/// From then on silence means something, in milliseconds: twice the poll interval told to the last
+/// of those near.
+pub const KNOWN_AFTER_MS: u64 = 8_000;
+/// The least that is noted, in positions.
+const NOTED_MIN: u64 = 64;
+/// The most of both, in positions: 8 KB a bitmap.
+const NEAR_MAX: u64 = 65_536;
+
+/// How many positions from the cursor on are noted.
+pub fn noted(rate: Rate) -> u64 {
+    seconds_of(rate, NOTED_SECONDS).max(NOTED_MIN)
+}
+
+/// Of how many positions from the cursor on silence means something.
+pub fn known(rate: Rate) -> u64 {
+    seconds_of(rate, KNOWN_SECONDS)
+}
+
+fn seconds_of(rate: Rate, seconds: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is positive and at most a million"
+    )]
+    let positions = (rate.get() * seconds) as u64;
+    positions.clamp(1, NEAR_MAX)
+}
+
+/// Positions heard from lately.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// Position of the first bit; a multiple of 8.
+    base: u64,
+    /// The highest bit of a byte comes first, as Redis keeps them.
+    bits: Vec<u8>,
+    /// Silence means something from here on …
+    from: u64,
+    /// … to below here.
+    to: u64,
+}
+
+impl Presence {
+    /// Whoever is set in one of the bitmaps, which begin at byte `first`. Silence means something
+    /// from position `from` to below `to`.
+    pub fn new(first: u64, bitmaps: &[Vec<u8>], from: u64, to: u64) -> Self {
+        let mut bits: Vec<u8> = Vec::new();
+        for bitmap in bitmaps {
+            if bits.len() < bitmap.len() {
+                bits.resize(bitmap.len(), 0);
+            }
+            for (all, byte) in bits.iter_mut().zip(bitmap) {
+                *all |= byte;
+            }
+        }
+        Self { base: first.saturating_mul(8), bits, from, to }
+    }
+
+    /// Whether a position was heard from.
+    pub fn heard(&self, position: u64) -> bool {
+        let Some(bit) = position.checked_sub(self.base) else { return false };
+        let byte = usize::try_from(bit / 8).ok().and_then(|at| self.bits.get(at));
+        byte.is_some_and(|byte| byte & (0x80 >> (bit % 8)) != 0)
+    }
+
+    /// How many positions from one to below another were heard from.
+    pub fn heard_between(&self, from: u64, to: u64) -> u64 {
+        let end = self.base.saturating_add(8 * self.bits.len() as u64);
+        (from.max(self.base)..to.min(end)).map(|at| u64::from(self.heard(at))).sum()
+    }
+
+    /// How many may come of those from one position to below another: who was heard from, and
+    /// everybody of whom nothing can be known.
+    pub fn people_between(&self, gaps: &Gaps, from: u64, to: u64) -> u64 {
+        if self.from >= self.to {
+            return gaps.people_between(from, to);
+        }
+        let unknown_before = gaps.people_between(from, to.min(self.from));
+        let heard = self.heard_between(from.max(self.from), to.min(self.to));
+        let unknown_after = gaps.people_between(from.max(self.to), to);
+        unknown_before.saturating_add(heard).saturating_add(unknown_after)
+    }
+
+    /// The least position, at most `line`, up to which so many may come from `from` on.
+    pub fn position_after(&self, gaps: &Gaps, from: u64, people: u64, line: u64) -> u64 {
+        let (mut low, mut high) = (from, line.max(from));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.people_between(gaps, from, middle) < people {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::draw::Draw;
+    use crate::domain::holes::Holes;
+
+    #[test]
+    fn who_was_heard_in_any_of_the_bitmaps_is_present_and_far_away_nobody_is_absent() {
+        // Bytes 1 and 2: positions 8 to 23.
+        let maps = [vec![0b1000_0000], vec![0, 0b0000_0001]];
+        let seen = Presence::new(1, &maps, 8, 20);
+        assert!(seen.heard(8) && seen.heard(23) && !seen.heard(9) && !seen.heard(7));
+        assert_eq!(seen.heard_between(0, 100), 2);
+        let people = |from, to| seen.people_between(&Gaps::default(), from, to);
+        assert_eq!(people(8, 20), 1, "silence near the front");
+        assert_eq!(people(0, 100), 8 + 1 + 80, "who cannot be known yet counts");
+        let nothing = Presence::default();
+        assert_eq!(nothing.people_between(&Gaps::default(), 3, 100), 97);
+    }
+
+    #[test]
+    fn the_front_is_seconds_of_the_rate() {
+        let at = |per_second| known(Rate::per_second(per_second).unwrap());
+        assert_eq!((at(0.2), at(100.0), at(100_000.0)), (8, 4_000, NEAR_MAX));
+        assert!(noted(Rate::whole(100)) > known(Rate::whole(100)));
+    }
+
+    #[test]
+    fn those_near_are_told_to_ask_often_enough_to_be_known() {
+        use crate::domain::queue::{Place, PlaceState, poll_after_ms};
+        use crate::domain::sale::Phase;
+        for per_second in [0.2, 1.0, 7.5, 200.0, 1_000.0] {
+            let rate = Rate::per_second(per_second).unwrap();
+            let last = Place {
+                state: PlaceState::Waiting,
+                ahead: Some(known(rate) - 1),
+                ..Place::none()
+            };
+            assert!(poll_after_ms(Phase::Open, &last, rate, 0) * 2 <= KNOWN_AFTER_MS, "{rate}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_the_positions_one_by_one(
+            maps in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..4),
+            first in 0_u64..5, known in (0_u64..200, 0_u64..200), asked in (0_u64..200, 0_u64..200),
+            hole in 0_u64..180, people in 0_u64..200,
+        ) {
+            let holes = Holes::of(vec![], std::iter::once(hole..hole + 9).collect());
+            let gaps = Gaps::new(&holes, &Draw::new(0, [7; 32]));
+            let is_hole = |at: u64| (hole..hole + 9).contains(&at);
+            let seen = Presence::new(first, &maps, known.0, known.1);
+            let counts = |at: u64| match (known.0..known.1).contains(&at) {
+                true => seen.heard(at),
+                false => !is_hole(at),
+            };
+            let count = |to: u64| (asked.0..to).map(|at| u64::from(counts(at))).sum::<u64>();
+            let told = |to: u64| seen.people_between(&gaps, asked.0, to);
+            prop_assert_eq!(told(asked.1), count(asked.1));
+            let line = asked.1.max(asked.0);
+            let at = seen.position_after(&gaps, asked.0, people, line);
+            prop_assert!(at == line || count(at) >= people);
+            prop_assert!(at == asked.0 || count(at - 1) < people);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The room in numbers, as its snapshot shows it.
+
+use super::{Room, Snapshot};
+use crate::domain::demand::Demand;
+use crate::domain::line::{self, LineCounts};
+
+impl Snapshot {
+    /// Since when this server has the room and an order; nothing before the opening.
+    pub(super) fn ordered_ms(&self) -> Option<u64> {
+        Some(self.opening.as_ref()?.opened_at_ms.max(self.loaded_ms))
+    }
+
+    /// The line in numbers.
+    pub fn line_counts(&self) -> LineCounts {
+        let (waiting, called) = if self.draw.is_some() {
+            let waiting = line::waiting(&self.gaps, &self.left, self.cursor, self.line);
+            (waiting, self.gaps.people_below(self.cursor))
+        } else {
+            (self.people_joined().saturating_sub(self.left.count()), 0)
+        };
+        LineCounts {
+            joined: self.people_joined(),
+            waiting,
+            present: self.presence.heard_between(self.cursor, self.line),
+            called,
+            admitted: self.admitted,
+            missed: self.lapses.missed(&self.gaps, &self.left),
+            open_admissions: self.open.all,
+            undecided: self.open.booked.saturating_add(self.open.undecided),
+        }
+    }
+
+    fn people_joined(&self) -> u64 {
+        self.line.saturating_sub(self.holes.count())
+    }
+
+    /// What is left to call for; nothing is while nobody knows the stock.
+    pub(super) fn demand(&self) -> Demand {
+        let available = self.figures.as_ref().map(|of| of.available_still(self.units_told));
+        Demand {
+            available: available.unwrap_or(0),
+            undecided: self.open.booked.saturating_add(self.open.undecided),
+            decisions: self.decisions,
+        }
+    }
+}
+
+impl Room {
+    /// Whether the line waits because those called and let in may take all that is left.
+    pub fn is_spoken_for(&self) -> bool {
+        self.options.stock_aware && self.snapshot.load().demand().is_met()
+    }
+}
