@@ -8,6 +8,7 @@ pub mod client;
 mod compare;
 pub mod crowd;
 mod demo;
+pub mod fault_proxy;
 pub mod report;
 pub mod rig;
 pub mod shop;

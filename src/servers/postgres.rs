@@ -23,7 +23,7 @@ pub struct PrivatePostgres {
     socket: Option<PathBuf>,
     // Declared first, so that the server ends before its folder is removed.
     server: Server,
-    _folder: Arc<Folder>,
+    folder: Arc<Folder>,
 }
 
 impl PrivatePostgres {
@@ -38,7 +38,7 @@ impl PrivatePostgres {
         on_a_free_port(|port| {
             let server = Server::start(recipe(folder, port, settings)?)?;
             let socket = socket_folder(folder).map(Path::to_owned);
-            Ok(Self { port, socket, server, _folder: folder.clone() })
+            Ok(Self { port, socket, server, folder: folder.clone() })
         })
     }
 
@@ -70,6 +70,14 @@ impl PrivatePostgres {
             .join()
             .map_err(|_| anyhow!("making database {name} panicked"))??;
         Ok(self.url_of(name))
+    }
+
+    /// The lines of its log that have this in them; each names the process and the database.
+    pub fn said(&self, words: &str) -> Result<Vec<String>> {
+        let log = self.folder.path().join("postgres.log");
+        let log = std::fs::read(&log).context("reading the log of Postgres")?;
+        let log = String::from_utf8_lossy(&log);
+        Ok(log.lines().filter(|line| line.contains(words)).map(str::to_owned).collect())
     }
 
     /// Kills it as a crash would (SIGQUIT: no checkpoint, recovery at the next start).
@@ -187,8 +195,9 @@ fn same_version(data: &Path) -> Result<()> {
 fn serving(folder: &Folder, access: &[String], settings: &[String]) -> Result<Recipe> {
     let data = folder.path().join("postgres");
     let mut args = vec!["-D".into(), data.clone().into_os_string()];
+    let manner = ["max_connections=200", "log_line_prefix=%m [%p] %d "];
     let lasting = ["fsync=on", "synchronous_commit=on", "shared_buffers=128MB"];
-    let ours = access.iter().map(String::as_str).chain(lasting).chain(["max_connections=200"]);
+    let ours = access.iter().map(String::as_str).chain(lasting).chain(manner);
     for setting in ours.chain(settings.iter().map(String::as_str)) {
         args.extend(["-c".into(), setting.into()]);
     }

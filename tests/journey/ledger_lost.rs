@@ -9,8 +9,8 @@ use stanchion::reservations::Reserved;
 use stanchion::servers::PrivatePostgres;
 use stanchion::store::postgres::{Database, Options, Which};
 
-use crate::fixture::Ground;
 use crate::fixture::core::{Core, Plan, problem};
+use crate::fixture::{Ground, no_deadlock};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_would_lose_commits_is_refused() {
@@ -66,4 +66,5 @@ async fn holds_that_were_acknowledged_survive_a_crash_of_postgres_under_load() {
     house.reserve("bob", "while-down", 1).await.unwrap();
     assert_eq!(house.stock().await.available, 500 - 122);
     house.sound().await;
+    no_deadlock(&postgres, "postgres");
 }

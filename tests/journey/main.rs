@@ -22,6 +22,7 @@ mod demo;
 mod edge;
 mod embedded;
 mod export;
+mod faults;
 mod fixture;
 mod forward_auth;
 mod gate;

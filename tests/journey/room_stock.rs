@@ -30,6 +30,7 @@ fn order(ground: &RoomGround, ticket: &Ticket, qty: i64) -> Order {
     Order {
         order: OrderRef { sale: ground.sale.clone(), buyer, order_key },
         cart: Cart::new(vec![line]).unwrap(),
+        settling: false,
     }
 }
 

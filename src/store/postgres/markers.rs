@@ -22,13 +22,7 @@ const TRUTH: &str = "
 
 const LOCK: &str = "SELECT 1 FROM stock WHERE sku = $1 ORDER BY sku, shard FOR NO KEY UPDATE";
 
-const MARKERS: &str = "
-    SELECT r.id, r.sale, r.buyer, r.order_key
-    FROM reservation r
-    WHERE r.sale = $1 AND r.id > $2
-      AND (EXISTS (SELECT 1 FROM reservation_line l WHERE l.reservation = r.id AND l.sku = $3)
-           OR NOT EXISTS (SELECT 1 FROM reservation_line l WHERE l.reservation = r.id))
-    ORDER BY r.id LIMIT $4";
+const MARKERS: &str = "SELECT id, sale, buyer, order_key FROM known_keys($1, $3, $2, $4)";
 
 const MISSING: &str = "
     SELECT q.id FROM unnest($1::uuid[]) q(id)
@@ -136,8 +130,7 @@ impl Still<'_> {
     }
 }
 
-/// At most [`MARKERS_PAGE`], in the order of their ids. Tombstones name no SKU, so they concern
-/// all SKUs of their sale.
+/// At most [`MARKERS_PAGE`], in the order of their ids.
 async fn markers(
     client: &impl GenericClient,
     sale: &SaleId,

@@ -162,3 +162,20 @@ END $$;
 
 -- A payment that came before its order, or without one, is told of once.
 CREATE UNIQUE INDEX outbox_one_unmatched ON outbox (detail) WHERE type = 'payment_unmatched';
+
+-- A page of the keys that concern a SKU, by id, for its gate; tombstones name no SKU and concern all.
+-- The plan is nailed down: each page sorted anew would make the load of a gate quadratic.
+CREATE FUNCTION known_keys(p_sale text, p_sku text, p_after uuid, p_limit bigint)
+RETURNS TABLE (id uuid, sale text, buyer text, order_key text)
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT r.id, r.sale::text, r.buyer::text, r.order_key::text
+    FROM reservation r
+    CROSS JOIN LATERAL (SELECT bool_or(l.sku = p_sku) AS ours
+                        FROM reservation_line l WHERE l.reservation = r.id) n
+    WHERE r.sale = p_sale AND r.id > p_after AND n.ours IS NOT FALSE
+    ORDER BY r.id LIMIT p_limit;
+END $$;
