@@ -128,7 +128,7 @@ impl Pages {
     /// Writes all of it, a page in memory at a time; how many reservations there were.
     async fn write(&self, form: Form, out: &mut impl Write) -> anyhow::Result<u64> {
         match form {
-            Form::Table => writeln!(out, "{}", row(COLUMNS.map(str::to_owned)))?,
+            Form::Table => writeln!(out, "{}", row(&COLUMNS))?,
             Form::Csv => out.write_all(csv::row(&COLUMNS).as_bytes())?,
             Form::Json => {}
         }
@@ -147,14 +147,15 @@ impl Pages {
     }
 
     fn path(&self, after: Option<&str>) -> String {
-        let sale = utf8_percent_encode(self.sale.as_str(), NON_ALPHANUMERIC);
-        let mut path = format!("/v1/reservations?sale={sale}");
-        for (name, value) in [("status", self.status.map(Status::as_str)), ("after", after)] {
-            if let Some(value) = value {
-                path += &format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
-            }
-        }
-        path
+        let given = [
+            Some(("sale", self.sale.as_str())),
+            self.status.map(|status| ("status", status.as_str())),
+            after.map(|after| ("after", after)),
+        ];
+        let given = given.into_iter().flatten().map(|(name, value)| {
+            format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC))
+        });
+        format!("/v1/reservations?{}", given.collect::<Vec<_>>().join("&"))
     }
 }
 
@@ -166,7 +167,7 @@ fn one(form: Form, found: &Value, out: &mut impl Write) -> anyhow::Result<()> {
     for cells in rows(&reservation) {
         match form {
             Form::Csv => out.write_all(csv::row(&cells).as_bytes())?,
-            Form::Table | Form::Json => writeln!(out, "{}", row(cells))?,
+            Form::Table | Form::Json => writeln!(out, "{}", row(&cells))?,
         }
     }
     Ok(())
@@ -197,8 +198,8 @@ fn rows(reservation: &Reservation) -> Vec<[String; 10]> {
 }
 
 /// A row for eyes: what does not fit its column pushes the others on.
-fn row(cells: [String; 10]) -> String {
+fn row<S: AsRef<str>>(cells: &[S; 10]) -> String {
     const WIDTHS: [usize; 10] = [36, 16, 20, 20, 9, 16, 4, 30, 30, 0];
-    let cells = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:<width$}"));
+    let cells = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{:<width$}", cell.as_ref()));
     cells.collect::<Vec<_>>().join(" ").trim_end().to_owned()
 }

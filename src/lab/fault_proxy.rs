@@ -174,7 +174,8 @@ async fn accept(listener: TcpListener, server: SocketAddr, link: Arc<Link>) {
 /// Lives until either side ends or the link is cut.
 async fn connect(client: TcpStream, server: SocketAddr, link: Arc<Link>) -> io::Result<()> {
     let server = TcpStream::connect(server).await?;
-    (client.set_nodelay(true)?, server.set_nodelay(true)?);
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
     let mut weather = link.weather.subscribe();
     let cuts = weather.borrow_and_update().cuts;
     let (from_client, to_client) = client.into_split();

@@ -15,7 +15,7 @@ const SPARE: i64 = 20_000;
 const CLIENTS: usize = 8;
 const QUIET: Duration = Duration::from_secs(3);
 /// All units are back by then.
-const BACK_WITHIN: Duration = Duration::from_secs(60);
+const BACK_WITHIN: Duration = Duration::from_mins(1);
 
 /// Holds by one statement, in tables and history as takes would have made them. Their ids are old,
 /// as those of real holds would be by now.
