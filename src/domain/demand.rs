@@ -163,7 +163,8 @@ mod tests {
                     last.truncate(200);
                 }
                 let took: u64 = last.iter().sum();
-                let demand = demand(available, inside.len() as u64, (last.len() as u64, took, took));
+                let demand =
+                    demand(available, inside.len() as u64, (last.len() as u64, took, took));
                 // The meter lets in ten at a time.
                 for _ in 0..demand.may_call(0.0).min(10) {
                     inside.push(now + rng.random_range(1..60));

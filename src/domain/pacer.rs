@@ -316,11 +316,8 @@ mod tests {
                     refused += u64::from(available == 0);
                     available = available.saturating_sub(1);
                 }
-                let demand = Demand {
-                    available,
-                    undecided: inside.len() as u64,
-                    ..Demand::default()
-                };
+                let demand =
+                    Demand { available, undecided: inside.len() as u64, ..Demand::default() };
                 let seen = observed(now_ms, called, meter.next(), rate);
                 let lead_ms = meter.lead_ms(now);
                 let step = pacer.step(Observation { lead_ms, demand: Some(demand), ..seen });

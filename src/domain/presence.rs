@@ -144,11 +144,8 @@ mod tests {
         use crate::domain::sale::Phase;
         for per_second in [0.2, 1.0, 7.5, 200.0, 1_000.0] {
             let rate = Rate::per_second(per_second).unwrap();
-            let last = Place {
-                state: PlaceState::Waiting,
-                ahead: Some(known(rate) - 1),
-                ..Place::none()
-            };
+            let last =
+                Place { state: PlaceState::Waiting, ahead: Some(known(rate) - 1), ..Place::none() };
             assert!(poll_after_ms(Phase::Open, &last, rate, 0) * 2 <= KNOWN_AFTER_MS, "{rate}");
         }
     }

@@ -10,11 +10,13 @@ use prometheus_client::registry::{Registry, Unit};
 /// A gauge of seconds.
 type Seconds = Gauge<f64, AtomicU64>;
 
+use super::lane::LaneMetrics;
+
 /// Counters of the core; clones share them.
 #[derive(Clone, Default)]
 pub struct ReservationMetrics {
-    /// Requests that reached Postgres' take.
-    pub ledger_take_attempts: Counter,
+    /// The lanes; requests that reached Postgres' take function are counted there.
+    pub lanes: LaneMetrics,
     /// Answers by outcome: held, replay, and the refusals by name.
     pub reserve_outcomes: Family<[(&'static str, &'static str); 1], Counter>,
     /// Orders that went to the ledger without the gate's word.
@@ -38,12 +40,7 @@ pub struct ReservationMetrics {
 impl ReservationMetrics {
     /// Puts them into the process' registry.
     pub fn register(&self, registry: &mut Registry) {
-        let takes = self.ledger_take_attempts.clone();
-        registry.register(
-            "ledger_take_attempts",
-            "Requests that reached Postgres' take function",
-            takes,
-        );
+        self.lanes.register(registry);
         let outcomes = self.reserve_outcomes.clone();
         registry.register("reserve_outcomes", "Answers to reservations, by outcome", outcomes);
         let bypasses = self.gate_bypasses.clone();

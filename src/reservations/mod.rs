@@ -1,11 +1,13 @@
 //! The core's work: takes, payments, releases, sweeps, and the API in front of them.
 //!
-//! An order goes through [`reserve`]: the gate advises (Redis), the ledger decides (Postgres).
+//! An order goes through [`reserve`]: the gate advises (Redis), the ledger decides (Postgres), and a
+//! [`lane`] sends many orders for one stock row as one call.
 //! [`sweep`] brings lapsed units back, [`reconcile`] keeps gate and ledger equal, and [`shelf`]
 //! remembers what "sold out" is answered from without asking either.
 
 pub mod api;
 mod compare;
+pub mod lane;
 mod loading;
 mod metrics;
 mod news;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::lane::LaneError;
 use super::shelf::Shelf;
 use super::state::Reservations;
 use crate::domain::id::Sku;
@@ -22,6 +23,14 @@ pub(super) fn unavailable(error: &DatabaseError) -> Refusal {
         "the ledger is not answering; try again with the same order key",
     )
     .retry_after_ms(SOON_MS)
+}
+
+/// A lane has no answer from the ledger.
+pub(super) fn no_answer(error: &LaneError) -> Refusal {
+    match error {
+        LaneError::Full | LaneError::Unsent => overloaded(),
+        LaneError::Undone(error) | LaneError::Unknown(error) => unavailable(error),
+    }
 }
 
 /// As many are being served as can be.

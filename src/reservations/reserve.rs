@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use super::lane::{LaneError, Patience};
 use super::loading::LoadFailure;
 use super::refuse;
 use super::state::Reservations;
@@ -56,11 +56,12 @@ enum Way {
 }
 
 impl Reservations {
-    /// Takes the units of an order. It runs to its end even if the caller goes away.
+    /// Takes the units of an order. What was sent runs to its end even if the caller goes away.
     pub async fn reserve(self: &Arc<Self>, order: Order) -> Result<Reserved, Refusal> {
         let (this, whose) = (self.clone(), order.order.clone());
+        let (patience, _held) = Patience::while_held();
         let running = self.tasks.spawn(async move {
-            let outcome = this.decide(order).await;
+            let outcome = this.decide(order, &patience).await;
             this.count(&outcome);
             this.tell_of_order(&whose, &outcome);
             outcome
@@ -80,7 +81,7 @@ impl Reservations {
         self.metrics.reserve_outcomes.get_or_create_owned(&[("outcome", name)]).inc();
     }
 
-    async fn decide(&self, order: Order) -> Result<Reserved, Refusal> {
+    async fn decide(&self, order: Order, patience: &Patience) -> Result<Reserved, Refusal> {
         let goods = self.shelves.of(&order.order.sale);
         let unknown = order.cart.lines().iter().find(|line| !goods.stock.contains_key(&line.sku));
         if let Some(line) = unknown {
@@ -94,16 +95,19 @@ impl Reservations {
             Way::Refused(why, sku, remaining) => {
                 Err(self.no_units(&order.order, why, &sku, remaining).await)
             }
-            Way::Gated(pass) => self.at_the_ledger(&order, id, Some(&pass), &self.at_ledger).await,
-            Way::Marked(id) => self.at_the_ledger(&order, id, None, &self.at_ledger).await,
+            Way::Gated(pass) => self.at_the_ledger(&order, id, Some(&pass), patience).await,
+            Way::Marked(id) => self.at_the_ledger(&order, id, None, patience).await,
             Way::Unmarked => {
-                let outcome = self.at_the_ledger(&order, id, None, &self.at_ledger).await;
+                let outcome = self.at_the_ledger(&order, id, None, patience).await;
                 self.strays(&order);
                 outcome
             }
             Way::Bypass => {
                 self.metrics.gate_bypasses.inc();
-                let outcome = self.at_the_ledger(&order, id, None, &self.bypassing).await;
+                let Ok(_permit) = self.bypassing.try_acquire() else {
+                    return Err(refuse::overloaded());
+                };
+                let outcome = self.at_the_ledger(&order, id, None, patience).await;
                 if let Ok(Reserved::New(made)) = &outcome {
                     self.unmarked.note([(order.clone(), made.id)]);
                 }
@@ -189,21 +193,20 @@ impl Reservations {
         order: &Order,
         id: Uuid,
         pass: Option<&Pass>,
-        bound: &Semaphore,
+        patience: &Patience,
     ) -> Result<Reserved, Refusal> {
-        let Ok(_permit) = bound.try_acquire() else {
-            // Never sent: a certain no.
-            self.give_back(pass, None).await;
-            return Err(refuse::overloaded());
-        };
         let Order { order: whose, cart, settling } = order.clone();
         let closes_ms = self.closes_ms(&whose.sale);
         let take = Take { id, closes_ms, order: whose, cart, settling };
-        self.metrics.ledger_take_attempts.inc();
-        let taken = match self.ledger.take(&take).await {
+        let taken = match self.take(&take, patience).await {
             Ok(taken) => taken,
-            // Nobody knows. The mark stays, so a retry with this key goes to the ledger.
-            Err(error) => return Err(refuse::unavailable(&error)),
+            Err(error) => {
+                // Else nobody knows: the mark stays, so that a retry with this key is a retry.
+                if error.is_certain() {
+                    self.give_back(pass, None).await;
+                }
+                return Err(refuse::no_answer(&error));
+            }
         };
         match taken {
             Taken::Held(reservation) => Ok(Reserved::New(reservation)),
@@ -213,6 +216,10 @@ impl Reservations {
                     self.give_back(pass, Some(reservation.id)).await;
                 }
                 replay(reservation, lapsed)
+            }
+            Taken::Elsewhere => {
+                self.give_back(pass, None).await;
+                Err(refuse::overloaded())
             }
             Taken::KeyReused(known) => {
                 if known == id {
@@ -227,6 +234,16 @@ impl Reservations {
                 Err(self.no_units(&take.order, why, &sku, remaining).await)
             }
         }
+    }
+
+    /// One SKU goes through its lane; a cart is a call of its own.
+    async fn take(&self, take: &Take, patience: &Patience) -> Result<Taken, LaneError> {
+        if let [_] = take.cart.lines() {
+            return self.lanes.take(0, take.clone(), patience).await;
+        }
+        let _permit = self.carts.try_acquire().map_err(|_| LaneError::Full)?;
+        self.metrics.lanes.attempts.inc();
+        self.ledger.take(take).await.map_err(|error| LaneError::Unknown(Arc::new(error)))
     }
 
     /// Gives units back to the gate after a certain no.

@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::lane::Lanes;
 use super::loading::Loads;
 use super::metrics::ReservationMetrics;
 use super::news::News;
@@ -24,10 +25,10 @@ use crate::store::postgres::{DatabaseError, Ledger, Loaded, Push, SkuLoad};
 use crate::store::redis::gate::{Gate, UNITS_MAX};
 use crate::store::redis::room::RoomStore;
 
-/// Orders at the ledger at once, waiting for a connection included.
-const AT_LEDGER_MAX: usize = 512;
-/// The same while the gate does not shield the ledger.
-const BYPASS_MAX: usize = 64;
+/// Carts of several SKUs at the ledger at once, waiting for a connection included.
+const CARTS_MAX: usize = 64;
+/// Orders at once while no gate shields the ledger: about as many as a lane sends in one call.
+const BYPASS_MAX: usize = 512;
 /// How old a control record may be.
 const CONTROLS_EVERY: Duration = Duration::from_millis(250);
 
@@ -62,8 +63,9 @@ pub struct Reservations {
     pub(super) terms: HashMap<SaleId, Terms>,
     pub(super) shelves: Shelves,
     pub(super) loads: Loads,
-    pub(super) at_ledger: Arc<Semaphore>,
-    pub(super) bypassing: Arc<Semaphore>,
+    pub(super) lanes: Lanes,
+    pub(super) carts: Semaphore,
+    pub(super) bypassing: Semaphore,
     pub(super) redeeming: Semaphore,
     /// Control records, merged from what either store has told.
     controls: ArcSwap<HashMap<SaleId, Control>>,
@@ -83,17 +85,19 @@ impl Reservations {
         clock: Arc<dyn Clock>,
         tasks: TaskTracker,
     ) -> Self {
+        let metrics = ReservationMetrics::default();
         Self {
+            lanes: Lanes::new(ledger.clone(), tasks.clone(), metrics.lanes.clone()),
             ledger,
             gate,
             clock,
-            metrics: ReservationMetrics::default(),
+            metrics,
             tasks,
             terms: sales.iter().map(|sale| (sale.id.clone(), terms(sale))).collect(),
             shelves: Shelves::default(),
             loads: Loads::default(),
-            at_ledger: Arc::new(Semaphore::new(AT_LEDGER_MAX)),
-            bypassing: Arc::new(Semaphore::new(BYPASS_MAX)),
+            carts: Semaphore::new(CARTS_MAX),
+            bypassing: Semaphore::new(BYPASS_MAX),
             redeeming: Semaphore::new(REDEEMING_MAX),
             controls: ArcSwap::default(),
             strayed: Mutex::default(),

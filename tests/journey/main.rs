@@ -29,6 +29,8 @@ mod gate;
 mod gate_lost;
 mod ground;
 mod keys_rotate;
+mod lanes;
+mod lanes_race;
 mod ledger;
 mod ledger_batch;
 mod ledger_life;

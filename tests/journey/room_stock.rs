@@ -122,8 +122,7 @@ async fn wr_65_wr_66_the_line_waits_when_all_is_held_goes_on_with_what_lapses_an
     assert_eq!(positions(&holds), (0..30).collect::<Vec<_>>(), "the first thirty, and nobody else");
     stands(&room, 30).await;
     let waiting = tickets.iter().map(|ticket| other.status(Some(ticket), None));
-    let waiting: Vec<_> =
-        waiting.filter(|told| told.place.state == PlaceState::Waiting).collect();
+    let waiting: Vec<_> = waiting.filter(|told| told.place.state == PlaceState::Waiting).collect();
     assert_eq!(waiting.len(), 50);
     for told in &waiting {
         assert!(told.sold_out && !told.paused && told.stock.unwrap().held == 30, "{told:?}");

@@ -14,8 +14,10 @@ pub type Client = deadpool_postgres::Object;
 /// How the pool is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The most connections of this process.
+    /// The most connections of this process, those of the lanes not counted.
     pub connections: usize,
+    /// The most connections of its lanes: so many stock rows are busy at once.
+    pub lane_connections: usize,
     /// Whether several hosts without a synchronous standby are accepted: a fail-over may then lose
     /// acknowledged holds.
     pub accept_lost_commits: bool,
@@ -23,7 +25,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { connections: 16, accept_lost_commits: false }
+        Self { connections: 16, lane_connections: 16, accept_lost_commits: false }
     }
 }
 
@@ -31,6 +33,9 @@ impl Default for Options {
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A wait for a lock beyond this is answered as "busy".
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same for a batch of a lane, in which many wait for one row.
+const LANE_STATEMENT_TIMEOUT: Duration = Duration::from_secs(3);
+const LANE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Waiting for a free connection beyond this is answered as "busy".
 const POOL_WAIT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -70,6 +75,33 @@ fn told(error: &tokio_postgres::Error) -> String {
 }
 
 impl DatabaseError {
+    /// What it leaves to do.
+    pub fn mishap(&self) -> Mishap {
+        let error = match self {
+            Self::Statement(error) => error,
+            Self::Pool(_) => return Mishap::Unsent,
+            Self::Url(_)
+            | Self::Unsafe(_)
+            | Self::Migration(_)
+            | Self::Garbled(_)
+            | Self::Contended => return Mishap::Other,
+        };
+        let Some(code) = error.code() else {
+            let broken = error.is_closed()
+                || std::error::Error::source(error)
+                    .is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+            // Else the encoder refused a value, before anything was sent.
+            return if broken { Mishap::LinkLost } else { Mishap::Refused };
+        };
+        match (code.code(), &code.code()[..2]) {
+            ("57014" | "53200" | "55P03", _) => Mishap::TooMuch,
+            ("57P01" | "57P02", _) | (_, "08") => Mishap::LinkLost,
+            ("40P01" | "40001" | "57P03", _) => Mishap::Undone,
+            (_, "22" | "23" | "54") => Mishap::Refused,
+            _ => Mishap::Other,
+        }
+    }
+
     /// Whether sending the same again is right: the server undid everything (deadlock, time-out),
     /// or the link broke and nobody knows; order keys make both safe.
     pub fn is_worth_a_retry(&self) -> bool {
@@ -97,38 +129,50 @@ impl DatabaseError {
     }
 }
 
-/// The ledger's database; a clone shares the pool.
+/// What a failure leaves to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mishap {
+    /// Nothing was sent: no connection could be had.
+    Unsent,
+    /// The link broke: what was sent may be committed all the same.
+    LinkLost,
+    /// The server undid all of it, for a reason that may have passed: a deadlock, a restart.
+    Undone,
+    /// The server undid all of it because it took too long or needed too much.
+    TooMuch,
+    /// The server or the encoder refused something in it.
+    Refused,
+    /// Anything else; it will not be better the next time.
+    Other,
+}
+
+/// The ledger's database; a clone shares the pools.
 #[derive(Clone)]
 pub struct Database {
     pool: Pool,
+    lanes: Pool,
 }
 
 impl Database {
-    /// Makes the pool, refuses a server that would lose commits, and migrates the schema.
+    /// Makes the pools, refuses a server that would lose commits, and migrates the schema.
     pub async fn open(url: &str, options: Options) -> Result<Self, DatabaseError> {
-        // Compiling a plan takes longer than any statement of ours, some of it under a lock.
         let mut config: tokio_postgres::Config = url.parse().map_err(DatabaseError::Url)?;
-        config.connect_timeout(CONNECT_TIMEOUT).application_name("stanchion").options(format!(
-            "-c jit=off -c statement_timeout={} -c lock_timeout={} \
-                 -c idle_in_transaction_session_timeout={}",
-            STATEMENT_TIMEOUT.as_millis(),
-            LOCK_TIMEOUT.as_millis(),
-            STATEMENT_TIMEOUT.as_millis(),
-        ));
+        config.connect_timeout(CONNECT_TIMEOUT);
         let several_hosts = config.get_hosts().len() > 1;
         if several_hosts {
             config.target_session_attrs(tokio_postgres::config::TargetSessionAttrs::ReadWrite);
         }
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
-            .max_size(options.connections)
-            .wait_timeout(Some(POOL_WAIT))
-            .create_timeout(Some(CONNECT_TIMEOUT))
-            .recycle_timeout(Some(CONNECT_TIMEOUT))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|e| DatabaseError::Unsafe(format!("the pool cannot be made: {e}")))?;
-        let database = Self { pool };
+        let pool = pool_of(
+            config.clone().application_name("stanchion"),
+            (STATEMENT_TIMEOUT, LOCK_TIMEOUT),
+            options.connections,
+        )?;
+        let lanes = pool_of(
+            config.application_name("stanchion lane"),
+            (LANE_STATEMENT_TIMEOUT, LANE_LOCK_TIMEOUT),
+            options.lane_connections,
+        )?;
+        let database = Self { pool, lanes };
         database.refuse_lossy_server(several_hosts && !options.accept_lost_commits).await?;
         migrate::run(database.client().await?).await?;
         Ok(database)
@@ -137,6 +181,16 @@ impl Database {
     /// A connection from the pool.
     pub async fn client(&self) -> Result<Client, DatabaseError> {
         Ok(self.pool.get().await?)
+    }
+
+    /// A connection of the lanes' own: it is kept as long as there is something to send.
+    pub async fn lane_client(&self) -> Result<Client, DatabaseError> {
+        Ok(self.lanes.get().await?)
+    }
+
+    /// Whether other lanes wait for a connection.
+    pub fn lanes_wait(&self) -> bool {
+        self.lanes.status().waiting > 0
     }
 
     /// Whether the server answers; for readiness.
@@ -171,4 +225,28 @@ impl Database {
             _ => Ok(()),
         }
     }
+}
+
+fn pool_of(
+    config: &mut tokio_postgres::Config,
+    (statement, lock): (Duration, Duration),
+    connections: usize,
+) -> Result<Pool, DatabaseError> {
+    // Compiling a plan takes longer than any statement of ours, some of it under a lock.
+    config.options(format!(
+        "-c jit=off -c statement_timeout={} -c lock_timeout={} \
+         -c idle_in_transaction_session_timeout={}",
+        statement.as_millis(),
+        lock.as_millis(),
+        statement.as_millis(),
+    ));
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    Pool::builder(Manager::from_config(config.clone(), NoTls, recycling))
+        .max_size(connections)
+        .wait_timeout(Some(POOL_WAIT))
+        .create_timeout(Some(CONNECT_TIMEOUT))
+        .recycle_timeout(Some(CONNECT_TIMEOUT))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|e| DatabaseError::Unsafe(format!("the pool cannot be made: {e}")))
 }

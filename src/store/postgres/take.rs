@@ -13,7 +13,6 @@ use crate::domain::reservation::{Cart, OrderRef, Reservation};
 /// time it finds the winner.
 const RACES_MAX: usize = 3;
 
-const TAKE: &str = "SELECT * FROM take($1, 0, $2, $3, $4, $5, $6, $7, $8, $9)";
 const TAKE_CART: &str = "SELECT * FROM take_cart($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 /// One order.
@@ -62,6 +61,8 @@ pub enum Taken {
     },
     /// The key was used for another body, that of the reservation with this id.
     KeyReused(Uuid),
+    /// Not from this stock row, but the SKU has others.
+    Elsewhere,
     /// Nothing taken, and the key is free again.
     No {
         /// Why.
@@ -80,9 +81,9 @@ impl Ledger {
         let mut races = 0;
         while races < RACES_MAX {
             let resent = tries.again();
-            let outcome = self.take_once(take).await;
+            let outcome = self.take_once(take, resent).await;
             let Some(settled) = tries.settle(outcome).await else { continue };
-            match read(&settled?, take, resent)? {
+            match settled? {
                 Some(taken) => return Ok(taken),
                 None => races += 1,
             }
@@ -90,7 +91,13 @@ impl Ledger {
         Err(DatabaseError::Contended)
     }
 
-    async fn take_once(&self, take: &Take) -> Result<Row, DatabaseError> {
+    /// None: another transaction was faster with this key.
+    async fn take_once(&self, take: &Take, resent: bool) -> Result<Option<Taken>, DatabaseError> {
+        if let [_] = take.cart.lines() {
+            let client = self.database.client().await?;
+            let mut batch = self.take_batch(&client, 0, &[(take, resent)]).await?;
+            return Ok(batch.answers.pop().flatten());
+        }
         let hash = take.cart.body_hash();
         let [sale, buyer, key] = columns(&take.order);
         let closes = i64::try_from(take.closes_ms).unwrap_or(i64::MAX);
@@ -98,39 +105,58 @@ impl Ledger {
         let (skus, quantities): (Vec<_>, Vec<_>) =
             lines.iter().map(|line| (line.sku.as_str(), i64::from(line.qty.get()))).unzip();
         let hash = hash.as_slice();
-        let found = if let [sku] = skus.as_slice() {
-            // A batch of one.
-            let (ids, buyers, keys) = (vec![take.id], vec![buyer], vec![key]);
-            let (hashes, settling) = (vec![hash], vec![take.settling]);
-            let arguments: [&(dyn ToSql + Sync); 9] =
-                [sku, &sale, &closes, &ids, &buyers, &keys, &quantities, &hashes, &settling];
-            self.query_once(TAKE, &arguments).await?
-        } else {
-            let arguments: [&(dyn ToSql + Sync); 9] =
-                [&sale, &closes, &take.id, &buyer, &key, &hash, &take.settling, &skus, &quantities];
-            self.query_once(TAKE_CART, &arguments).await?
-        };
-        found.into_iter().next().ok_or_else(|| DatabaseError::Garbled("no answer".into()))
+        let arguments: [&(dyn ToSql + Sync); 9] =
+            [&sale, &closes, &take.id, &buyer, &key, &hash, &take.settling, &skus, &quantities];
+        let found = self.query_once(TAKE_CART, &arguments).await?;
+        let row = found.first().ok_or_else(|| DatabaseError::Garbled("no answer".into()))?;
+        read(row, take, resent)
     }
 }
 
 /// None: another transaction was faster with this key. `resent`: an earlier try may be committed.
 fn read(row: &Row, take: &Take, resent: bool) -> Result<Option<Taken>, DatabaseError> {
-    let OrderRef { sale, buyer, order_key } = take.order.clone();
-    let here = || reservation(row, (sale, buyer, order_key), take.cart.lines().to_vec());
-    let why = match column::<&str>(row, "verdict")? {
+    let verdict = column::<&str>(row, "verdict")?;
+    if let Some(known) = known(verdict, row, take, resent)? {
+        return Ok(Some(known));
+    }
+    let why = match verdict {
         "raced" => return Ok(None),
-        "held" => return Ok(Some(Taken::Held(here()?))),
-        "key-reused" => return Ok(Some(Taken::KeyReused(column(row, "id")?))),
+        "held" => return Ok(Some(Taken::Held(stands_for(row, take)?))),
+        other => refused(other)?,
+    };
+    let sku = parsed("failed", Sku::parse(column(row, "failed")?))?;
+    let remaining = match why {
+        NoUnits::UnknownSku => 0,
+        _ => count(row, "remaining")?,
+    };
+    Ok(Some(Taken::No { why, sku, remaining }))
+}
+
+/// The verdicts that tell of a reservation which was there before, from its row.
+pub(super) fn known(
+    verdict: &str,
+    row: &Row,
+    take: &Take,
+    resent: bool,
+) -> Result<Option<Taken>, DatabaseError> {
+    Ok(match verdict {
+        "key-reused" => Some(Taken::KeyReused(column(row, "id")?)),
         "replay" => {
-            let reservation = here()?;
+            let reservation = stands_for(row, take)?;
             let lapsed = column(row, "lapsed")? && !reservation.settling;
             // The first try was committed after all; only its answer was lost.
             if resent && reservation.id == take.id {
                 return Ok(Some(Taken::Held(reservation)));
             }
-            return Ok(Some(Taken::Replay { reservation, lapsed }));
+            Some(Taken::Replay { reservation, lapsed })
         }
+        _ => None,
+    })
+}
+
+/// The verdicts that refuse.
+pub(super) fn refused(verdict: &str) -> Result<NoUnits, DatabaseError> {
+    Ok(match verdict {
         "unknown-sku" => NoUnits::UnknownSku,
         "frozen" => NoUnits::Frozen,
         "closed" => NoUnits::Closed,
@@ -138,14 +164,10 @@ fn read(row: &Row, take: &Take, resent: bool) -> Result<Option<Taken>, DatabaseE
         "sold-out" => NoUnits::SoldOut,
         "insufficient" => NoUnits::Insufficient,
         other => return Err(DatabaseError::Garbled(format!("verdict {other}"))),
-    };
-    let sku = match take.cart.lines() {
-        [line] => line.sku.clone(),
-        _ => parsed("failed", Sku::parse(column(row, "failed")?))?,
-    };
-    let remaining = match why {
-        NoUnits::UnknownSku => 0,
-        _ => count(row, "remaining")?,
-    };
-    Ok(Some(Taken::No { why, sku, remaining }))
+    })
+}
+
+fn stands_for(row: &Row, take: &Take) -> Result<Reservation, DatabaseError> {
+    let OrderRef { sale, buyer, order_key } = take.order.clone();
+    reservation(row, (sale, buyer, order_key), take.cart.lines().to_vec())
 }

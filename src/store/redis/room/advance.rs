@@ -7,7 +7,8 @@ use redis::Script;
 use super::super::RedisFailure;
 use super::{RoomStore, garbled, script};
 
-static ADVANCE: LazyLock<Script> = script!("prelude.lua", "admissions.lua", "lapses.lua", "advance.lua");
+static ADVANCE: LazyLock<Script> =
+    script!("prelude.lua", "admissions.lua", "lapses.lua", "advance.lua");
 
 /// What became of a step; all carry the cursor as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,148 @@
+//! Sending what waits in a lane, one call after the other, each to its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::after::{Next, after};
+use super::plan::{Entry, Job, Plan, echo, plan};
+use super::{LaneError, Row, Shared, Waiter};
+use crate::store::postgres::{BATCH_MAX, Client, DatabaseError, Mishap, Taken};
+
+/// How often an order that lost its key to another transaction is sent again; the second time it
+/// finds the winner.
+const RACES_MAX: u32 = 3;
+
+type Jobs = Vec<Job<Waiter>>;
+
+/// Ends a lane whose sender breaks off.
+struct Sender<'s> {
+    shared: &'s Shared,
+    row: &'s Row,
+    ended: bool,
+}
+
+impl Drop for Sender<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.shared.broke_off(self.row);
+        }
+    }
+}
+
+impl Shared {
+    /// Sends until nothing waits. The connection is kept meanwhile, unless other lanes wait for one.
+    pub(super) async fn send(self: Arc<Self>, row: Row) {
+        let mut sender = Sender { shared: &self, row: &row, ended: false };
+        let mut link = None;
+        loop {
+            // Those who were just answered ask again before the next call is made up.
+            tokio::task::yield_now().await;
+            let Some(waiting) = self.next(&row, BATCH_MAX) else { break };
+            let (gone, wanted): (Vec<_>, Vec<_>) =
+                waiting.into_iter().partition(|entry| entry.waiter.is_gone());
+            for entry in gone {
+                self.metrics.unsent.inc();
+                entry.waiter.tell(Err(LaneError::Unsent));
+            }
+            let Plan { jobs, later } = plan(wanted);
+            self.first_in_line(&row, later);
+            self.settle(&row, &mut link, jobs).await;
+            if self.ledger.database().lanes_wait() {
+                link = None;
+            }
+        }
+        sender.ended = true;
+    }
+
+    /// Sends orders until each has an answer, in halves if it must be.
+    async fn settle(&self, row: &Row, link: &mut Option<Client>, jobs: Jobs) {
+        let mut again = vec![];
+        let mut parts = vec![jobs];
+        while let Some(mut jobs) = parts.pop() {
+            let mut tries = 0;
+            while !jobs.is_empty() {
+                tries += 1;
+                let error = match self.call(row, link, &jobs).await {
+                    Ok(answers) => {
+                        again.extend(answer(std::mem::take(&mut jobs), answers));
+                        break;
+                    }
+                    Err(error) => error,
+                };
+                let mishap = error.mishap();
+                if mishap == Mishap::LinkLost {
+                    jobs.iter_mut().for_each(|job| job.unsure = true);
+                    *link = None;
+                }
+                tracing::warn!(%error, orders = jobs.len(), tries, "lane.call_failed");
+                match after(mishap, jobs.len(), tries) {
+                    Next::Again(pause) => tokio::time::sleep(pause).await,
+                    Next::Halves => {
+                        parts.push(jobs.split_off(jobs.len() / 2));
+                        parts.push(std::mem::take(&mut jobs));
+                    }
+                    Next::GiveUp => give_up(std::mem::take(&mut jobs), error),
+                }
+            }
+        }
+        self.first_in_line(row, again);
+    }
+
+    async fn call(
+        &self,
+        row: &Row,
+        link: &mut Option<Client>,
+        jobs: &[Job<Waiter>],
+    ) -> Result<Vec<Option<Taken>>, DatabaseError> {
+        if link.as_ref().is_none_or(|client| client.is_closed()) {
+            *link = None;
+            *link = Some(self.ledger.database().lane_client().await?);
+        }
+        let Some(client) = link else { return Err(DatabaseError::Contended) };
+        let takes: Vec<_> = jobs.iter().map(|job| (&job.take, job.unsure)).collect();
+        self.metrics.attempts.inc_by(u64::try_from(jobs.len()).unwrap_or(0));
+        let since = Instant::now();
+        let batch = self.ledger.take_batch(client, row.shard, &takes).await?;
+        self.metrics.sent(jobs.len(), since.elapsed(), batch.row_us);
+        Ok(batch.answers)
+    }
+}
+
+/// Tells everybody; what lost its key to another transaction goes back into the lane.
+fn answer(jobs: Jobs, answers: Vec<Option<Taken>>) -> Vec<Entry<Waiter>> {
+    let mut again = vec![];
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        let mut waiters = job.waiters.into_iter();
+        if let Some(taken) = answer {
+            let echoed = (waiters.len() > 1).then(|| echo(&taken));
+            if let Some(first) = waiters.next() {
+                first.tell(Ok(taken));
+            }
+            for (waiter, taken) in waiters.zip(std::iter::repeat(echoed).flatten()) {
+                waiter.tell(Ok(taken));
+            }
+        } else if job.races + 1 < RACES_MAX {
+            again.extend(waiters.map(|waiter| Entry {
+                take: job.take.clone(),
+                waiter,
+                races: job.races + 1,
+                unsure: job.unsure,
+            }));
+        } else {
+            let failed = LaneError::Undone(Arc::new(DatabaseError::Contended));
+            waiters.for_each(|waiter| waiter.tell(Err(failed.clone())));
+        }
+    }
+    again
+}
+
+fn give_up(jobs: Jobs, error: DatabaseError) {
+    let error = Arc::new(error);
+    for job in jobs {
+        let failed = match job.unsure {
+            true => LaneError::Unknown(Arc::clone(&error)),
+            false => LaneError::Undone(Arc::clone(&error)),
+        };
+        job.waiters.into_iter().for_each(|waiter| waiter.tell(Err(failed.clone())));
+    }
+}
