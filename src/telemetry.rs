@@ -15,8 +15,12 @@ use crate::config::settings::LogFormat;
 /// Starts logging to stderr: `RUST_LOG` decides what, `info` and above by default. A second call
 /// changes nothing, so that tests may share a process.
 pub fn start_logs(format: LogFormat) {
-    let filter =
-        EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
+    start_logs_from(format, LevelFilter::INFO);
+}
+
+/// The same with another default.
+pub fn start_logs_from(format: LogFormat, least: LevelFilter) {
+    let filter = EnvFilter::builder().with_default_directive(least.into()).from_env_lossy();
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {
         LogFormat::Text => logs.with_ansi(std::io::stderr().is_terminal()).try_init(),

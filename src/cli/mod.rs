@@ -131,7 +131,8 @@ pub fn run() -> ExitCode {
         Command::Man { command } => shell::man(&command),
         #[cfg(feature = "lab")]
         Command::Lab(command) => {
-            crate::telemetry::start_logs(crate::config::settings::LogFormat::Text);
+            let format = crate::config::settings::LogFormat::Text;
+            crate::telemetry::start_logs_from(format, command.logs_from());
             runtime().and_then(|runtime| runtime.block_on(crate::lab::cli::run(command)))
         }
     };

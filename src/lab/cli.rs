@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::assess::{self, Crowd};
 use super::compare::{self, Compare};
@@ -34,6 +35,16 @@ pub enum Command {
     /// The sample shop alone.
     #[command(hide = true)]
     DemoShop(DemoShop),
+}
+
+impl Command {
+    /// What is logged unless `RUST_LOG` says otherwise. The comparison breaks things on purpose.
+    pub fn logs_from(&self) -> LevelFilter {
+        match self {
+            Self::Compare(_) => LevelFilter::ERROR,
+            Self::Demo(_) | Self::Crowd(_) | Self::DemoShop(_) => LevelFilter::INFO,
+        }
+    }
 }
 
 /// Arguments of the sample shop.

@@ -12,7 +12,7 @@ use crate::fixture::executable;
 use crate::fixture::temp::{is_empty, temp};
 
 /// How long a quick comparison may take, on a machine that runs all these tests at once.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 fn compare(temp: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(executable());

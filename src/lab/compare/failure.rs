@@ -1,15 +1,21 @@
 //! The failure to plan for with each approach: brought about here, and told in numbers.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::approach::Approach;
 use super::counter::drift_after_restart;
 use super::order::Order;
+use super::plan::PLENTY;
 use super::reservation::abandon;
 use super::row::{Correctness, Row, Speed};
 use super::session::Session;
 use super::taker::Taker;
 use super::tally::Outcome;
+
+/// How often a lane's connection is cut.
+const CUT_EVERY: Duration = Duration::from_millis(200);
 
 /// In a sentence. `row` is of the run with as many clients as were asked for.
 pub(super) async fn measured(
@@ -42,7 +48,7 @@ pub(super) async fn measured(
         }
         Approach::ReservationTtl => frozen(session, row).await?,
         Approach::Shards => stranded(session, row).await?,
-        Approach::Lanes => String::new(),
+        Approach::Lanes => cut_off(session, row).await?,
     })
 }
 
@@ -79,5 +85,34 @@ async fn stranded(session: &Session<'_>, row: &Row) -> Result<String> {
     Ok(format!(
         "stranded units: with {left} left, one in each row, a buyer of 2 is {answer} after \
          {shards} tries"
+    ))
+}
+
+/// Cuts the lane's connection again and again while it is busy.
+async fn cut_off(session: &Session<'_>, row: &Row) -> Result<String> {
+    let ground = &session.ground;
+    ground.lay(row.approach, PLENTY).await?;
+    let crowd = Taker::crowd(ground, row.approach, row.clients).await?;
+    let mut cuts = 0;
+    let cutting = async {
+        loop {
+            tokio::time::sleep(CUT_EVERY).await;
+            match ground.cut_lanes().await {
+                Ok(cut) => cuts += cut,
+                Err(error) => break error,
+            }
+        }
+    };
+    let until = session.plan.aside();
+    let (_, speed) = tokio::select! {
+        ran = session.speed(row.approach, crowd, until) => ran?,
+        error = cutting => return Err(error),
+    };
+    Ok(format!(
+        "one connection carries all: cut {cuts} times under load, {} of {} takes were lost and \
+         the slowest answer took {:.0} ms",
+        speed.lost,
+        speed.tally.granted,
+        speed.tally.latency_ms(1.0)
     ))
 }

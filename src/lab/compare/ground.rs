@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use tracing::instrument::WithSubscriber;
-use tracing::subscriber::NoSubscriber;
 
 use super::approach::Approach;
 use super::counter::STOCK_KEY;
@@ -22,6 +20,8 @@ const ONE_ROUND_TRIP: &str = include_str!("one_round_trip.sql");
 
 /// Connections beside the clients': the lanes' own, the onlooker's, and Postgres' reserved ones.
 const CONNECTIONS_ASIDE: u16 = 64;
+/// What the connections of lanes are called in Postgres.
+const LANES_CONNECTION: &str = "stanchion lane";
 /// How long new settings may take to be read.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
@@ -58,9 +58,7 @@ impl Ground {
         ])?;
         stores.create_database("compare")?;
         let database_url = stores.postgres().socket_url_of("compare")?;
-        let opening = Database::open(&database_url, Options::default());
-        // That a ledger made a moment ago was migrated is no news.
-        let database = opening.with_subscriber(NoSubscriber::default()).await?;
+        let database = Database::open(&database_url, Options::default()).await?;
         let admin = Link::open(&database_url).await?;
         admin.batch_execute(ARTICLE).await.context("the article's tables")?;
         admin.batch_execute(ONE_ROUND_TRIP).await.context("the tables of one round trip")?;
@@ -170,6 +168,13 @@ impl Ground {
                          WHERE datname = current_database() AND wait_event_type = 'Lock'";
         let waiting: i64 = self.admin.query_one(statement, &[]).await?.get(0);
         Ok(number(u64::try_from(waiting)?))
+    }
+
+    /// Cuts the connections of lanes; how many.
+    pub(super) async fn cut_lanes(&self) -> Result<i64> {
+        let statement = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                         WHERE datname = current_database() AND application_name = $1";
+        Ok(self.admin.query_one(statement, &[&LANES_CONNECTION]).await?.get(0))
     }
 
     /// Makes every commit's flush wait that much longer, as on a slow volume; zero undoes it.

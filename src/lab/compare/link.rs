@@ -38,10 +38,12 @@ impl Deref for Link {
     }
 }
 
-/// How long a row has been locked that Postgres, on this machine, says to have locked then.
+/// Microseconds since an instant that Postgres, on this machine, has told; none if it is to come.
+pub(super) fn elapsed_us(since: SystemTime) -> Option<u64> {
+    since.elapsed().ok().map(micros)
+}
+
+/// How long a take has locked the row that Postgres says to have locked then.
 pub(super) fn locked_since(then: SystemTime) -> Lock {
-    match then.elapsed() {
-        Ok(held) => Lock::Alone(micros(held)),
-        Err(_) => Lock::Unseen,
-    }
+    elapsed_us(then).map_or(Lock::Unseen, Lock::Alone)
 }

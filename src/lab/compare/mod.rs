@@ -8,11 +8,13 @@
 mod approach;
 mod args;
 mod atomic;
+mod batches;
 mod counter;
 mod drive;
 mod failure;
 mod fit;
 mod ground;
+mod lanes;
 mod link;
 mod naive;
 mod order;

@@ -25,24 +25,26 @@ pub(super) struct Report {
 /// More about lanes.
 #[derive(Debug, Serialize)]
 pub(super) struct LanesReport {
-    /// T(n) of a batch of n takes.
+    /// T(n), the time of a batch of n takes.
     pub(super) batch_fit: Option<Fit>,
+    /// The part of it in which the row is locked.
+    pub(super) lock_fit: Option<Fit>,
     pub(super) batches: Vec<BatchRow>,
     /// Takes per second with a cap of units per buyer, clients as asked for.
     pub(super) capped_takes_per_second: f64,
 }
 
-/// Lanes with batches of at most so many.
+/// Batches of so many takes.
 #[derive(Debug, Serialize)]
 pub(super) struct BatchRow {
-    pub(super) batch_max: u16,
-    pub(super) clients: u16,
+    pub(super) takes: u16,
+    /// Calls one after the other, with nothing between them.
     pub(super) takes_per_second: f64,
-    /// Takes in a batch, on average.
-    pub(super) batch_mean: f64,
-    /// Microseconds from sending a batch to its answer, on average.
+    /// Microseconds from the call to its answer, the median.
     pub(super) batch_us: f64,
-    /// Microseconds that the row was locked, for each take.
+    /// Microseconds of it in which the row was locked, the median.
+    pub(super) lock_us: f64,
+    /// The same for each take.
     pub(super) lock_hold_us: f64,
 }
 

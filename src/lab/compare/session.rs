@@ -6,17 +6,20 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::approach::Approach;
+use super::batches;
 use super::counter::{reset_script_time, script_us};
 use super::drive::{Until, drive};
 use super::failure;
 use super::ground::Ground;
-use super::plan::{PLENTY, Plan};
+use super::plan::{BATCHES, PLENTY, Plan};
 use super::progress::Progress;
 use super::ratios::ratios;
-use super::report::{Report, SlowFlush};
+use super::report::{LanesReport, Report, SlowFlush};
 use super::row::{Correctness, Row, Speed, lost};
 use super::taker::Taker;
 
+/// A cap that nobody reaches, but that has to be looked after.
+const CAP: u32 = 4;
 /// How often it is counted who waits for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -25,6 +28,7 @@ pub(super) struct Session<'a> {
     pub(super) plan: &'a Plan,
     pub(super) ground: Ground,
     pub(super) progress: Progress,
+    lanes: Option<LanesReport>,
 }
 
 /// Runs the whole plan.
@@ -32,7 +36,7 @@ pub(super) async fn compare(plan: &Plan) -> Result<Report> {
     let progress = Progress::of(plan.runs());
     progress.show("starting a private Postgres and Redis");
     let ground = Ground::start(plan.clients_max(), plan.shards).await?;
-    let mut session = Session { plan, ground, progress };
+    let mut session = Session { plan, ground, progress, lanes: None };
     let mut rows = vec![];
     for approach in &plan.approaches {
         let measured = session.approach(*approach).await;
@@ -43,15 +47,18 @@ pub(super) async fn compare(plan: &Plan) -> Result<Report> {
         None => None,
     };
     let ratios = ratios(&rows, plan.clients);
-    Ok(Report::of(plan, rows, None, ratios, slow_flush))
+    Ok(Report::of(plan, rows, session.lanes.take(), ratios, slow_flush))
 }
 
 impl Session<'_> {
     async fn approach(&mut self, approach: Approach) -> Result<Vec<Row>> {
+        if approach == Approach::Lanes {
+            self.lanes = Some(self.batches().await?);
+        }
         let counts = self.plan.counts(approach);
         let most = counts.iter().copied().max().unwrap_or_default();
         let crowd = Taker::crowd(&self.ground, approach, most).await?;
-        let (mut crowd, seen) = self.to_the_last_unit(approach, crowd).await?;
+        let (mut crowd, seen) = self.sell_out(approach, crowd).await?;
         let mut rows: Vec<Row> = vec![];
         for clients in counts {
             let (again, speed) = self.some(approach, crowd, clients).await?;
@@ -65,8 +72,27 @@ impl Session<'_> {
         Ok(rows)
     }
 
+    /// What lanes cost by the size of their batches, and with a cap.
+    async fn batches(&mut self) -> Result<LanesReport> {
+        let mut rows = vec![];
+        for takes in BATCHES {
+            self.progress.next(&format!("lanes: batches of {takes}"));
+            rows.push(batches::measured(&self.ground, takes, self.plan.aside()).await?);
+        }
+        self.progress.next("lanes: with a cap of units per buyer");
+        self.ground.lay_ledger(PLENTY, CAP).await?;
+        let crowd = Taker::crowd(&self.ground, Approach::Lanes, self.plan.clients).await?;
+        let (_, capped) = self.speed(Approach::Lanes, crowd, self.plan.aside()).await?;
+        Ok(LanesReport {
+            batch_fit: batches::fit(&rows, |row| row.batch_us),
+            lock_fit: batches::fit(&rows, |row| row.lock_us),
+            batches: rows,
+            capped_takes_per_second: capped.takes_per_second(),
+        })
+    }
+
     /// Few units and many clients: who is told what, and what the store says.
-    async fn to_the_last_unit(
+    async fn sell_out(
         &mut self,
         approach: Approach,
         mut crowd: Vec<Taker>,
@@ -114,7 +140,10 @@ impl Session<'_> {
         };
         ensure!(tally.refused == 0, "{} orders were refused with plenty of units", tally.refused);
         let truth = self.ground.truth(approach, PLENTY).await?;
-        let lock_us = if is_redis { Some(script_us(&self.ground).await?) } else { tally.lock_us() };
+        let lock_us = match is_redis {
+            true => Some(script_us(&self.ground).await?),
+            false => tally.lock_us().or_else(|| self.share_of_batch(tally.batch_mean()?)),
+        };
         let looks = f64::from(u32::try_from(waiters.len().max(1))?);
         let speed = Speed {
             seconds: until.time.as_secs_f64(),
@@ -124,6 +153,12 @@ impl Session<'_> {
             tally,
         };
         Ok((crowd, speed))
+    }
+
+    /// Microseconds that a batch of so many locks the row, for each of them.
+    fn share_of_batch(&self, takes: f64) -> Option<f64> {
+        let fit = self.lanes.as_ref()?.lock_fit?;
+        Some(fit.at(takes).max(0.0) / takes)
     }
 
     /// What the ratios need, with every flush so much longer.

@@ -63,23 +63,24 @@ fn rows(out: &mut String, rows: &[Row]) {
 }
 
 fn batches(out: &mut String, lanes: &LanesReport, clients: u16) {
-    let titles = ["batch", "clients", "takes/s", "takes each", "batch us", "lock us/take"];
-    let columns = |cells: [String; 6]| cells.map(|cell| format!("{cell:>13}")).concat();
-    line(out, "\nLanes by the most takes in a batch:");
+    let titles = ["takes", "batch us", "locked us", "lock us/take", "takes/s"];
+    let columns = |cells: [String; 5]| cells.map(|cell| format!("{cell:>14}")).concat();
+    line(out, "\nLanes by the size of a batch:");
     line(out, &columns(titles.map(str::to_owned)));
     for row in &lanes.batches {
         let cells = [
-            row.batch_max.to_string(),
-            row.clients.to_string(),
-            format!("{:.0}", row.takes_per_second),
-            format!("{:.1}", row.batch_mean),
+            row.takes.to_string(),
             format!("{:.0}", row.batch_us),
+            format!("{:.0}", row.lock_us),
             format!("{:.2}", row.lock_hold_us),
+            format!("{:.0}", row.takes_per_second),
         ];
         line(out, &columns(cells));
     }
-    if let Some(fit) = lanes.batch_fit {
-        line(out, &format!("  T(n) = {:.0} us + {:.2} us x n", fit.a_us, fit.b_us));
+    for (name, fit) in [("T(n)", lanes.batch_fit), ("locked(n)", lanes.lock_fit)] {
+        if let Some(fit) = fit {
+            line(out, &format!("  {name} = {:.0} us + {:.2} us x n", fit.a_us, fit.b_us));
+        }
     }
     let capped = lanes.capped_takes_per_second;
     line(out, &format!("  with a cap of units per buyer, {clients} clients: {capped:.0} takes/s"));

@@ -1,11 +1,12 @@
 //! A client of any approach, with the connection that it needs.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::approach::Approach;
 use super::atomic::{AtomicUpdate, Shards};
 use super::counter::Counter;
 use super::ground::Ground;
+use super::lanes::Lane;
 use super::naive::{ReadAndWrite, Tie};
 use super::order::Order;
 use super::reservation::ReservationTtl;
@@ -20,11 +21,15 @@ pub(super) enum Taker {
     ReservationTtl(ReservationTtl),
     OneRoundTrip(OneRoundTrip),
     Shards(Shards),
+    Lane(Lane),
 }
 
 impl Taker {
     /// That many clients of an approach.
     pub(super) async fn crowd(ground: &Ground, approach: Approach, of: u16) -> Result<Vec<Self>> {
+        if approach == Approach::Lanes {
+            return Ok(Lane::crowd(ground, of).into_iter().map(Self::Lane).collect());
+        }
         let mut crowd = Vec::with_capacity(usize::from(of));
         for _ in 0..of {
             crowd.push(Self::open(ground, approach).await?);
@@ -45,7 +50,7 @@ impl Taker {
             }
             Approach::OneRoundTrip => Ok(Self::OneRoundTrip(OneRoundTrip::open(ground).await?)),
             Approach::Shards => Ok(Self::Shards(Shards::open(ground).await?)),
-            Approach::Lanes => anyhow::bail!("not yet"),
+            Approach::Lanes => bail!("lanes are shared"),
         }
     }
 
@@ -58,6 +63,7 @@ impl Taker {
             Self::ReservationTtl(client) => client.take(order).await,
             Self::OneRoundTrip(client) => client.take(order).await,
             Self::Shards(client) => client.take(order).await,
+            Self::Lane(client) => client.take(order).await,
         }
     }
 }

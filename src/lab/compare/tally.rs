@@ -1,6 +1,6 @@
 //! What one run of clients counted, merged from what each of them saw.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -21,13 +21,9 @@ pub(super) enum Lock {
     Unseen,
     /// For this take alone, in microseconds, as its client saw it.
     Alone(u64),
-    /// For all takes that share this instant (of Postgres' clock, Unix microseconds).
-    Shared {
-        /// When the row was locked.
-        since: i64,
-        /// Microseconds until this take was answered.
-        us: u64,
-    },
+    /// For all takes of the batch that was made at this instant of Postgres' clock, in Unix
+    /// microseconds; how long is known by the size of the batch.
+    Batch(i64),
 }
 
 impl Lock {
@@ -35,15 +31,6 @@ impl Lock {
     pub(super) fn alone(since: Instant) -> Self {
         Self::Alone(micros(since.elapsed()))
     }
-}
-
-/// The takes of one transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Batch {
-    /// How many.
-    pub(super) takes: u32,
-    /// From the lock to the first answer, in microseconds.
-    pub(super) us: u64,
 }
 
 /// Of one client, or of all. Times are in microseconds.
@@ -57,19 +44,19 @@ pub(super) struct Tally {
     pub(super) latency: Histogram<u64>,
     /// What [`Lock::Alone`] told.
     locks: Histogram<u64>,
-    /// What [`Lock::Shared`] told.
-    batches: HashMap<i64, Batch>,
+    /// Instants that [`Lock::Batch`] told.
+    batches: HashSet<i64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
         let (latency, locks) = (empty(), empty());
-        Self { granted: 0, refused: 0, latency, locks, batches: HashMap::new() }
+        Self { granted: 0, refused: 0, latency, locks, batches: HashSet::new() }
     }
 }
 
 /// One microsecond to a minute, to two digits.
-fn empty() -> Histogram<u64> {
+pub(super) fn empty() -> Histogram<u64> {
     #[expect(clippy::expect_used, reason = "constants that the histogram accepts")]
     Histogram::new_with_bounds(1, 60_000_000, 2).expect("constants that the histogram accepts")
 }
@@ -81,14 +68,10 @@ impl Tally {
         match lock {
             Lock::Unseen => {}
             Lock::Alone(us) => self.locks.saturating_record(us.max(1)),
-            Lock::Shared { since, us } => self.join(since, Batch { takes: 1, us }),
+            Lock::Batch(made_at) => {
+                self.batches.insert(made_at);
+            }
         }
-    }
-
-    fn join(&mut self, since: i64, part: Batch) {
-        let batch = self.batches.entry(since).or_insert(Batch { takes: 0, us: u64::MAX });
-        batch.takes += part.takes;
-        batch.us = batch.us.min(part.us);
     }
 
     /// Adds what another client counted.
@@ -97,9 +80,7 @@ impl Tally {
         self.refused += other.refused;
         // Equal bounds: adding cannot fail.
         let _infallible = (self.latency.add(&other.latency), self.locks.add(&other.locks));
-        for (since, batch) in &other.batches {
-            self.join(*since, *batch);
-        }
+        self.batches.extend(&other.batches);
     }
 
     /// Milliseconds that this share of the takes was faster than.
@@ -107,21 +88,15 @@ impl Tally {
         millis(self.latency.value_at_quantile(quantile))
     }
 
-    /// The transactions that had several takes.
-    pub(super) fn batches(&self) -> impl Iterator<Item = Batch> + Clone {
-        self.batches.values().copied()
+    /// Takes in a batch, on average; none where nothing is batched.
+    pub(super) fn batch_mean(&self) -> Option<f64> {
+        let batches = u64::try_from(self.batches.len()).unwrap_or(u64::MAX);
+        (batches > 0).then(|| number(self.latency.len()) / number(batches))
     }
 
-    /// Microseconds that the row was locked for one take: the median, or a take's share of all
-    /// batches; none if nobody could tell.
+    /// Microseconds that the row was locked for a take alone: the median; none if nobody saw it.
     pub(super) fn lock_us(&self) -> Option<f64> {
-        if self.batches.is_empty() {
-            return (!self.locks.is_empty()).then(|| number(self.locks.value_at_quantile(0.5)));
-        }
-        let (takes, us) = self
-            .batches()
-            .fold((0, 0), |(takes, us), batch| (takes + u64::from(batch.takes), us + batch.us));
-        Some(number(us) / number(takes))
+        (!self.locks.is_empty()).then(|| number(self.locks.value_at_quantile(0.5)))
     }
 }
 
@@ -166,19 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn takes_that_share_a_lock_share_its_time() {
-        let shared = |since, us| (1, Lock::Shared { since, us });
-        let mut all = tally(&[shared(1_000, 300), shared(1_000, 310)]);
-        all.add(&tally(&[shared(1_000, 305), shared(2_000, 100)]));
+    fn takes_of_one_instant_are_of_one_batch_whoever_sent_them() {
+        let of = |made_at| (1, Lock::Batch(made_at));
+        let mut all = tally(&[of(1_000), of(1_000)]);
+        all.add(&tally(&[of(1_000), of(2_000)]));
 
-        assert_eq!(all.lock_us(), Some(100.0));
-        let mut batches: Vec<_> = all.batches().map(|batch| (batch.takes, batch.us)).collect();
-        batches.sort_unstable();
-        assert_eq!(batches, [(1, 100), (3, 300)]);
+        assert_eq!((all.batch_mean(), all.lock_us()), (Some(2.0), None));
     }
 
     #[test]
     fn a_run_that_took_nothing_says_nothing() {
-        assert_eq!(Tally::default().lock_us(), None);
+        assert_eq!((Tally::default().lock_us(), Tally::default().batch_mean()), (None, None));
     }
 }
