@@ -1,5 +1,7 @@
 //! Many orders for one stock row in one call: one round trip, one transaction, one flush.
 
+use std::time::SystemTime;
+
 use tokio_postgres::types::ToSql;
 
 use super::database::{Client, DatabaseError};
@@ -19,6 +21,8 @@ pub struct TakenBatch {
     pub answers: Vec<Option<Taken>>,
     /// How long the stock row was waited for and changed, in microseconds; 0 if nothing was taken.
     pub row_us: u64,
+    /// When the stock row was locked, by Postgres' clock; none if nothing was to be taken.
+    pub locked_at: Option<SystemTime>,
 }
 
 impl Ledger {
@@ -33,7 +37,7 @@ impl Ledger {
     ) -> Result<TakenBatch, DatabaseError> {
         let Some((last, line)) = takes.last().and_then(|(last, _)| Some((last, line(last)?)))
         else {
-            return Ok(TakenBatch { answers: vec![], row_us: 0 });
+            return Ok(TakenBatch { answers: vec![], row_us: 0, locked_at: None });
         };
         let (sku, sale) = (line.sku.as_str(), last.order.sale.as_str());
         let closes = i64::try_from(last.closes_ms).unwrap_or(i64::MAX);
@@ -107,7 +111,8 @@ fn read(
             other => Some(no(refused(other)?, take, remaining)?),
         });
     }
-    Ok(TakenBatch { answers, row_us: parsed("row_us", u64::try_from(row_us.unwrap_or(0)))? })
+    let row_us = parsed("row_us", u64::try_from(row_us.unwrap_or(0)))?;
+    Ok(TakenBatch { answers, row_us, locked_at: column(first, "locked_at")? })
 }
 
 fn no(why: NoUnits, take: &Take, remaining: u64) -> Result<Taken, DatabaseError> {

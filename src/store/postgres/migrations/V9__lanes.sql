@@ -83,7 +83,7 @@ CREATE FUNCTION take_batch(
 ) RETURNS TABLE (
     ord integer, verdicts text[], id uuid, status text, settling boolean, lapsed boolean,
     created_at timestamptz, expires_at timestamptz, payment_ref text, remaining bigint,
-    row_us bigint
+    row_us bigint, locked_at timestamptz
 ) LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
@@ -99,6 +99,7 @@ DECLARE
     v_now     timestamptz;
     v_waits   timestamptz;
     v_row_us  bigint := 0;
+    v_locked  timestamptz;
     v_stop    text;
     v_fits    boolean;
     v_say     text[];
@@ -188,10 +189,11 @@ BEGIN
             WHERE s.sku = p_sku AND s.shard = p_shard AND s.available >= v_taken
                 -- What the buyers have is as it was read: nothing else was taken, or they are locked.
                 AND (s.version = v_version OR v_most IS NULL OR v_rows > 1)
-            RETURNING s.available INTO v_left;
+            RETURNING s.available, clock_timestamp() INTO v_left, v_locked;
             IF NOT FOUND THEN
                 SELECT s.available INTO v_left FROM stock s
                 WHERE s.sku = p_sku AND s.shard = p_shard FOR NO KEY UPDATE;
+                v_locked := clock_timestamp();
                 v_again := grant_in_order(array_fill(NULL::text, ARRAY[cardinality(g_id)]),
                                           p_sale, p_sku, g_buyer, g_qty, coalesce(v_left, 0), v_most,
                                           true);
@@ -227,13 +229,13 @@ BEGIN
                                'insufficient', 'elsewhere');
     END IF;
     RETURN QUERY SELECT 0, v_say, NULL::uuid, NULL::text, NULL::boolean, NULL::boolean,
-                        v_now, v_now + v_sku.hold, NULL::text, v_left, v_row_us;
+                        v_now, v_now + v_sku.hold, NULL::text, v_left, v_row_us, v_locked;
     IF v_say && ARRAY['replay', 'key-reused'] THEN
         RETURN QUERY
         SELECT q.o::integer, NULL::text[], r.id, r.status::text, r.settling,
                r.status = 'held' AND NOT r.settling AND r.expires_at <= v_now,
                r.created_at, r.expires_at, r.payment_ref::text, NULL::bigint,
-               NULL::bigint
+               NULL::bigint, NULL::timestamptz
         FROM unnest(p_buyer, p_order_key, v_say) WITH ORDINALITY q(buyer, order_key, say, o)
         JOIN reservation r
             ON r.sale = p_sale AND r.buyer = q.buyer AND r.order_key = q.order_key
