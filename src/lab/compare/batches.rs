@@ -28,13 +28,13 @@ pub(super) async fn measured(ground: &Ground, takes: u16, until: Until) -> Resul
         let orders: Vec<_> = (0..takes).map(|_| take(&Order::new())).collect::<Result<_>>()?;
         let batch: Vec<_> = orders.iter().map(|take| (take, false)).collect();
         let began = Instant::now();
-        let taken = ground.ledger.take_batch(&client, 0, &batch).await?;
-        let (ended, lock_us) = (Instant::now(), taken.locked_at.and_then(elapsed_us));
-        let held = taken.answers.iter().filter(|answer| matches!(answer, Some(Taken::Held(_))));
+        let answer = ground.ledger.take_batch(&client, 0, &batch).await?;
+        let (ended, lock_us) = (Instant::now(), answer.locked_at.and_then(elapsed_us));
+        let held = answer.answers.iter().filter(|said| matches!(said, Some(Taken::Held(_))));
         ensure!(
             held.count() == batch.len(),
             "a batch was not granted: {:?}",
-            taken.answers.first()
+            answer.answers.first()
         );
         if from <= ended {
             calls.saturating_record(micros(ended - began).max(1));

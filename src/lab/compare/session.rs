@@ -140,9 +140,10 @@ impl Session<'_> {
         };
         ensure!(tally.refused == 0, "{} orders were refused with plenty of units", tally.refused);
         let truth = self.ground.truth(approach, PLENTY).await?;
-        let lock_us = match is_redis {
-            true => Some(script_us(&self.ground).await?),
-            false => tally.lock_us().or_else(|| self.share_of_batch(tally.batch_mean()?)),
+        let lock_us = if is_redis {
+            Some(script_us(&self.ground).await?)
+        } else {
+            tally.lock_us().or_else(|| self.share_of_batch(tally.batch_mean()?))
         };
         let looks = f64::from(u32::try_from(waiters.len().max(1))?);
         let speed = Speed {
