@@ -15,7 +15,7 @@ use super::taker::Taker;
 use super::tally::Outcome;
 
 /// How often a lane's connection is cut.
-const CUT_EVERY: Duration = Duration::from_millis(200);
+const CUT_EVERY: Duration = Duration::from_millis(300);
 
 /// In a sentence. `row` is of the run with as many clients as were asked for.
 pub(super) async fn measured(

@@ -29,7 +29,8 @@ impl Lane {
     pub(super) async fn take(&self, order: &Order) -> Result<Outcome> {
         let patience = Patience::default();
         match self.0.take(0, take(order)?, &patience).await? {
-            Taken::Held(reservation) => {
+            // Nobody else has the key: a replay is of a call whose answer was cut off.
+            Taken::Held(reservation) | Taken::Replay { reservation, .. } => {
                 Ok(Outcome::Granted(Lock::Batch(reservation.created_at.as_microsecond())))
             }
             Taken::No { .. } => Ok(Outcome::SoldOut),
