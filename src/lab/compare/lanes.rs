@@ -48,5 +48,5 @@ pub(super) fn take(order: &Order) -> Result<Take> {
         buyer: BuyerId::parse(&order.buyer)?,
         order_key: OrderKey::parse(&order.key)?,
     };
-    Ok(Take { id: Uuid::now_v7(), order, cart, closes_ms: CLOSES_MS })
+    Ok(Take { id: Uuid::now_v7(), order, cart, closes_ms: CLOSES_MS, settling: false })
 }
