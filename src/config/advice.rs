@@ -94,6 +94,15 @@ mod tests {
     }
 
     #[test]
+    fn rs_62_skus_that_might_be_taken_for_one_another_are_told() {
+        for (other, told) in [("sku-flash-01", true), ("SKU-FLASH 01", false)] {
+            let text = format!("{EXAMPLE}\n[[sale.sku]]\nsku = \"{other}\"\nunits = 5\n");
+            let warned = warned(&text, "2026-12-01T12:00:00Z");
+            assert_eq!(warned.contains(&"sku[1].sku".to_owned()), told, "{other}: {warned:?}");
+        }
+    }
+
+    #[test]
     fn settings_that_hold_each_other_back_are_told() {
         for (from, to, key) in [
             ("max_active = 0", "max_active = 2000", "max_active"),

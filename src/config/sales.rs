@@ -7,7 +7,9 @@ use super::settings::{AccountSource, Sale, Settings};
 use super::span::Span;
 use super::validate::at_least;
 use crate::domain::beacon;
+use crate::domain::near::Lookalikes;
 use crate::domain::pattern::{Pattern, Rule};
+use crate::domain::stock::SHARDS_MAX;
 
 /// The most that the gate counts exactly; JSON numbers carry more.
 const UNITS_MAX: u64 = 999_999_999_999_999;
@@ -18,6 +20,7 @@ struct Taken<'s> {
     ids: BTreeMap<&'s str, usize>,
     skus: BTreeMap<&'s str, &'s str>,
     patterns: Vec<(Pattern, &'s str)>,
+    alike: Lookalikes,
 }
 
 /// Checks all sales.
@@ -182,10 +185,14 @@ fn stock<'s>(
             format!("must be from 1 to {UNITS_MAX}"),
         );
         findings.must(
-            item.shards == 1,
+            (1..=SHARDS_MAX).contains(&item.shards),
             &format!("{key}.shards"),
-            "must be 1: this version keeps the units of a SKU in one row",
+            format!("must be from 1 to {SHARDS_MAX}"),
         );
+        if let Some(other) = taken.alike.note(&item.sku) {
+            let warning = format!("might be taken for \"{other}\", which is another SKU");
+            findings.should(false, &format!("{key}.sku"), warning);
+        }
         findings.should(
             accounts || item.units_per_buyer == 0,
             &format!("{key}.units_per_buyer"),

@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::id::Sku;
 
+/// The most rows that the units of a SKU are spread over: each is its own lock, and all of them are
+/// locked to gather the last units.
+pub const SHARDS_MAX: u32 = 64;
+
 /// One SKU's figures, read from the ledger at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkuFigures {

@@ -19,6 +19,8 @@ use crate::http::bearer::AUTHOR;
 const PROBE_MAX: Duration = Duration::from_secs(2);
 /// A command may wait for two stores.
 const COMMAND_MAX: Duration = Duration::from_secs(15);
+/// A large file takes longer.
+const FILE_MAX: Duration = Duration::from_secs(90);
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What the node said.
@@ -57,6 +59,8 @@ pub struct Refused {
     pub status: u16,
     /// What and why.
     pub detail: String,
+    /// All that it said, if that was JSON.
+    pub body: Value,
 }
 
 impl Asker {
@@ -77,9 +81,25 @@ impl Asker {
         path: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
-        let bytes = body.map(Value::to_string).unwrap_or_default();
-        let length = bytes.len();
-        let mut request = Request::new(Full::from(bytes));
+        let body = body.map(|body| ("application/json", Bytes::from(body.to_string())));
+        self.send(method, path, body, COMMAND_MAX).await
+    }
+
+    /// The same with a file, for whose work the node may take longer.
+    pub async fn send_file(&self, path: &str, file: Bytes) -> anyhow::Result<Value> {
+        self.send(Method::POST, path, Some(("text/csv", file)), FILE_MAX).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, Bytes)>,
+        time_max: Duration,
+    ) -> anyhow::Result<Value> {
+        let (content_type, bytes) = body.unzip();
+        let length = bytes.as_ref().map_or(0, Bytes::len);
+        let mut request = Request::new(Full::from(bytes.unwrap_or_default()));
         *request.method_mut() = method;
         *request.uri_mut() = path.parse()?;
         let headers = request.headers_mut();
@@ -89,11 +109,11 @@ impl Asker {
             let named = HeaderValue::from_str(author).context("--as: must be plain text")?;
             headers.insert(AUTHOR, named);
         }
-        if body.is_some() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(content_type) = content_type {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
             headers.insert(CONTENT_LENGTH, length.into());
         }
-        let (status, bytes) = within(COMMAND_MAX, &self.base, request).await?;
+        let (status, bytes) = within(time_max, &self.base, request).await?;
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         if status.is_success() {
             return Ok(answer);
@@ -102,7 +122,7 @@ impl Asker {
             Some(detail) => detail.to_owned(),
             None => format!("{}{path} answered {status}", self.base),
         };
-        Err(Refused { status: status.as_u16(), detail }.into())
+        Err(Refused { status: status.as_u16(), detail, body: answer }.into())
     }
 }
 

@@ -43,15 +43,20 @@ impl Loads {
 }
 
 impl Reservations {
-    /// Loads the gate of a SKU that was found empty or of an older generation. Markers go first:
-    /// a retry of a known order must find the ledger even when nothing is left.
+    /// Loads the gate of a SKU that was found empty or of another generation. Markers go first: a
+    /// retry of a known order must find the ledger even when nothing is left.
     pub(super) async fn load_gate(&self, sale: &SaleId, sku: &Sku) -> Result<(), LoadFailure> {
         let lock = self.loads.of(sku);
         let _only = lock.lock().await;
         let truth = self.ledger.gate_truth(sku).await?.ok_or(LoadFailure::UnknownSku)?;
         let counter = self.gate.counter(sale, sku).await?;
-        if counter.is_some_and(|counter| counter.generation >= truth.generation) {
-            return Ok(());
+        if let Some(counter) = counter {
+            // Of this very moment, then; else of a life that a restored ledger has not seen.
+            let truth = self.ledger.gate_truth(sku).await?.ok_or(LoadFailure::UnknownSku)?;
+            if counter.generation == truth.generation {
+                return Ok(());
+            }
+            self.gate.forget(sale, sku).await?;
         }
         self.mark_known(sku, &truth, None).await?;
         let mut client = self.ledger.database().client().await?;

@@ -7,10 +7,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::lane::LaneMetrics;
+
 /// A gauge of seconds.
 type Seconds = Gauge<f64, AtomicU64>;
-
-use super::lane::LaneMetrics;
 
 /// Counters of the core; clones share them.
 #[derive(Clone, Default)]

@@ -7,6 +7,8 @@
 
 pub mod api;
 mod compare;
+mod freeze;
+mod import;
 pub mod lane;
 mod loading;
 mod metrics;
@@ -18,6 +20,7 @@ mod refuse;
 mod reserve;
 mod restock;
 pub mod retention;
+mod shards;
 mod shelf;
 mod signs;
 mod state;
@@ -25,6 +28,7 @@ mod sweep;
 mod unmarked;
 pub mod webhook;
 
+pub use import::{ImportAnswer, ImportChange, ImportOrder};
 pub use metrics::ReservationMetrics;
 pub use reconcile::{Action, Reconciled};
 pub use reserve::{Order, Reserved};

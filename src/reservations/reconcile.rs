@@ -112,7 +112,7 @@ impl Reservations {
         }
         let counter = self.gate.counter(sale, sku).await?;
         let sku = sku.clone();
-        let Some(counter) = counter.filter(|there| there.generation >= truth.generation) else {
+        let Some(counter) = counter.filter(|there| there.generation == truth.generation) else {
             self.load_gate(sale, &sku).await?;
             let (ledger, action) = (truth.available, Action::Loaded);
             return Ok(Reconciled { sku, ledger, gate: None, action });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::lane::{LaneError, Patience};
+use super::lane::Patience;
 use super::loading::LoadFailure;
 use super::refuse;
 use super::state::Reservations;
@@ -95,7 +95,13 @@ impl Reservations {
             Way::Refused(why, sku, remaining) => {
                 Err(self.no_units(&order.order, why, &sku, remaining).await)
             }
-            Way::Gated(pass) => self.at_the_ledger(&order, id, Some(&pass), patience).await,
+            Way::Gated(pass) => match self.frozen(&order) {
+                Some(sku) => {
+                    self.give_back(Some(&pass), None).await;
+                    Err(self.no_units(&order.order, NoUnits::Frozen, &sku, 0).await)
+                }
+                None => self.at_the_ledger(&order, id, Some(&pass), patience).await,
+            },
             Way::Marked(id) => self.at_the_ledger(&order, id, None, patience).await,
             Way::Unmarked => {
                 let outcome = self.at_the_ledger(&order, id, None, patience).await;
@@ -115,6 +121,13 @@ impl Reservations {
                 outcome
             }
         }
+    }
+
+    /// The first frozen SKU of an order: the ledger need not be asked what it would say.
+    fn frozen(&self, order: &Order) -> Option<Sku> {
+        let goods = self.shelves.of(&order.order.sale);
+        let frozen = |sku| goods.stock.get(sku).is_some_and(|stock| stock.frozen);
+        order.cart.lines().iter().map(|line| &line.sku).find(|sku| frozen(*sku)).cloned()
     }
 
     /// No new holds; what was ordered before is still what it is.
@@ -234,16 +247,6 @@ impl Reservations {
                 Err(self.no_units(&take.order, why, &sku, remaining).await)
             }
         }
-    }
-
-    /// One SKU goes through its lane; a cart is a call of its own.
-    async fn take(&self, take: &Take, patience: &Patience) -> Result<Taken, LaneError> {
-        if let [_] = take.cart.lines() {
-            return self.lanes.take(0, take.clone(), patience).await;
-        }
-        let _permit = self.carts.try_acquire().map_err(|_| LaneError::Full)?;
-        self.metrics.lanes.attempts.inc();
-        self.ledger.take(take).await.map_err(|error| LaneError::Unknown(Arc::new(error)))
     }
 
     /// Gives units back to the gate after a certain no.

@@ -116,8 +116,11 @@ impl Reservations {
                 load.sku
             );
             match self.ledger.load_sku(load).await? {
-                Loaded::New => tracing::info!(sku = %load.sku, units = load.units, "stock loaded"),
-                Loaded::Known => {}
+                Loaded::New => {
+                    tracing::info!(sku = %load.sku, units = load.units, "stock loaded");
+                    self.warn_of_lookalikes(&load.sku).await?;
+                }
+                Loaded::Known => self.warn_of_other_shards(load).await?,
                 Loaded::OtherSale => anyhow::bail!(
                     "sale.sku: {} belongs to another sale than {}; a SKU belongs to one sale",
                     load.sku,
@@ -255,5 +258,6 @@ fn loads(sale: &Sale) -> impl Iterator<Item = SkuLoad> {
         units: sku.units,
         units_per_buyer: sku.units_per_buyer,
         hold_ms: sale.hold.ms(),
+        shards: sku.shards,
     })
 }

@@ -95,6 +95,7 @@ async fn rs_53_malformed_arguments_are_refused_before_anything_is_written() {
         units: 1,
         units_per_buyer: 0,
         hold_ms: 0,
+        shards: 1,
     };
     assert!(house.ledger.load_sku(&load).await.is_err());
     house.sound().await;
@@ -233,6 +234,7 @@ async fn units_are_loaded_once_and_a_sku_belongs_to_one_sale() {
         units,
         units_per_buyer: 0,
         hold_ms: 1_000,
+        shards: 1,
     };
     let ours = house.sale.id.as_str();
 

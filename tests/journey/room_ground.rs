@@ -112,6 +112,7 @@ impl RoomGround {
             units,
             units_per_buyer: 0,
             hold_ms: 60_000,
+            shards: 1,
         };
         ledger.load_sku(&load).await.unwrap();
         let keys = Keys::generate(&Path::new(&ground.folder).join("keys")).unwrap();

@@ -213,9 +213,9 @@ every_key! {[
     sale_sku_sku "sale.sku.sku" => "OTHER";
     sale_sku_units "sale.sku.units" => 7;
     sale_sku_units_per_buyer "sale.sku.units_per_buyer" => 7;
+    sale_sku_shards "sale.sku.shards" => 7;
 ] only_one [
     shop_http2 "shop.http2" => true;
-    sale_sku_shards "sale.sku.shards" => 7;
 ]}
 
 #[test]

@@ -133,7 +133,8 @@ impl Sale {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SaleSku {
-    /// Belongs to one sale. Refused during a sale.
+    /// Belongs to one sale; exact bytes after trimming: `A-1` and `a-1` are two. Refused during a
+    /// sale.
     pub sku: Sku,
     /// Loaded when first seen; later changes are restocks. Refused during a sale.
     pub units: u64,
@@ -141,7 +142,7 @@ pub struct SaleSku {
     /// sale.
     #[serde(default)]
     pub units_per_buyer: u32,
-    /// Rows that the units are split over; only 1 in this version. Refused during a sale.
+    /// Rows that the units are split over when first seen, at most 64. Refused during a sale.
     #[serde(default = "one")]
     pub shards: u32,
 }

@@ -119,7 +119,7 @@ impl Ground {
 
     /// Our own tables, by our own loading; `units_per_buyer` 0 = no cap.
     pub(super) async fn lay_ledger(&self, units: i32, units_per_buyer: u32) -> Result<()> {
-        let clean = "TRUNCATE sku, stock, reservation, reservation_line, movement, outbox";
+        let clean = "TRUNCATE sku, stock, sold, reservation, reservation_line, movement, outbox";
         self.admin.batch_execute(clean).await.context("laying out the ledger")?;
         let load = SkuLoad {
             sku: Sku::parse(SKU)?,
@@ -127,6 +127,7 @@ impl Ground {
             units: u64::try_from(units)?,
             units_per_buyer,
             hold_ms: 600_000,
+            shards: 1,
         };
         self.ledger.load_sku(&load).await?;
         Ok(())

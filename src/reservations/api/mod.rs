@@ -4,6 +4,7 @@ mod answer;
 mod auth;
 mod body;
 mod draw;
+mod import;
 mod lookup;
 mod noted;
 mod orders;
@@ -43,6 +44,7 @@ pub fn router(
 ) -> Router {
     let bearers = Bearers::new(core_key, ops_key);
     let api = Arc::new(Api { reservations, read_admission, bearers });
+    let large = DefaultBodyLimit::max(import::IMPORT_BYTES_MAX);
     Router::new()
         .route("/v1/reservations", post(orders::reserve).get(lookup::search))
         .route("/v1/reservations/confirm", post(payments::confirm_key))
@@ -53,9 +55,12 @@ pub fn router(
         .route("/v1/reservations/{id}/release", post(payments::release))
         .route("/v1/reservations/{id}/settle", post(payments::settle))
         .route("/v1/reservations/{id}/cancel", post(payments::cancel))
-        .route("/v1/stock", get(stock::all))
+        .route("/v1/stock", get(stock::all).post(import::import).layer(large))
         .route("/v1/stock/{sku}", get(stock::one).put(stock::set))
         .route("/v1/stock/{sku}/restock", post(stock::restock))
+        .route("/v1/stock/{sku}/freeze", post(stock::freeze))
+        .route("/v1/stock/{sku}/thaw", post(stock::thaw))
+        .route("/v1/stock/{sku}/shards", post(stock::shards))
         .route("/v1/passes", get(passes::all).post(passes::make))
         .route("/v1/passes/{id}", delete(passes::revoke))
         .route("/v1/passes/{id}/redeem", post(passes::redeem))

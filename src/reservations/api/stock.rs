@@ -13,6 +13,7 @@ use super::body::Body;
 use super::noted::fresh;
 use crate::domain::id::{OrderKey, Sku};
 use crate::domain::refusal::Refusal;
+use crate::domain::stock::SHARDS_MAX;
 use crate::store::redis::gate::UNITS_MAX;
 
 /// A change by difference.
@@ -27,6 +28,12 @@ pub(super) struct Restock {
 pub(super) struct Set {
     loaded: u64,
     version: u64,
+}
+
+/// Over how many rows.
+#[derive(Debug, Deserialize)]
+pub(super) struct Shards {
+    count: i64,
 }
 
 /// `GET /v1/stock`
@@ -79,6 +86,47 @@ pub(super) async fn set(
     let done = api.reservations.set_loaded(&sku, loaded, version).await?;
     let changes = json!({ "sku": sku, "loaded": loaded });
     api.note(&operator, fresh("set-stock"), "set-stock", Some(&done.sale), changes).await;
+    Ok(ok(&done))
+}
+
+/// `POST /v1/stock/{sku}/freeze`
+pub(super) async fn freeze(api: State<Arc<Api>>, operator: Operator, sku: Path<String>) -> Answer {
+    turn(api, operator, sku, true).await
+}
+
+/// `POST /v1/stock/{sku}/thaw`
+pub(super) async fn thaw(api: State<Arc<Api>>, operator: Operator, sku: Path<String>) -> Answer {
+    turn(api, operator, sku, false).await
+}
+
+async fn turn(
+    State(api): State<Arc<Api>>,
+    operator: Operator,
+    Path(sku): Path<String>,
+    frozen: bool,
+) -> Answer {
+    let sku = named(&sku)?;
+    let done = api.reservations.freeze(&sku, frozen).await?;
+    let action = if frozen { "freeze-stock" } else { "thaw-stock" };
+    let changes = json!({ "sku": sku, "generation": done.generation });
+    api.note(&operator, fresh(action), action, Some(&done.sale), changes).await;
+    Ok(ok(&done))
+}
+
+/// `POST /v1/stock/{sku}/shards`
+pub(super) async fn shards(
+    State(api): State<Arc<Api>>,
+    operator: Operator,
+    Path(sku): Path<String>,
+    Body(Shards { count }): Body<Shards>,
+) -> Answer {
+    let in_range = u32::try_from(count).ok().filter(|count| (1..=SHARDS_MAX).contains(count));
+    let cure = format!("must be a whole number from 1 to {SHARDS_MAX}");
+    let count = in_range.ok_or_else(|| Refusal::bad_request("count", cure))?;
+    let sku = named(&sku)?;
+    let done = api.reservations.set_shards(&sku, count).await?;
+    let changes = json!({ "sku": sku, "shards": count });
+    api.note(&operator, fresh("shard-stock"), "shard-stock", Some(&done.sale), changes).await;
     Ok(ok(&done))
 }
 

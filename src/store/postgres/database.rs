@@ -6,7 +6,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
-use super::migrate;
+use super::{connections, migrate};
 
 /// A connection lent by the pool.
 pub type Client = deadpool_postgres::Object;
@@ -174,6 +174,8 @@ impl Database {
         )?;
         let database = Self { pool, lanes };
         database.refuse_lossy_server(several_hosts && !options.accept_lost_commits).await?;
+        let wanted = options.connections + options.lane_connections;
+        connections::check(&database.client().await?, wanted).await?;
         migrate::run(database.client().await?).await?;
         Ok(database)
     }

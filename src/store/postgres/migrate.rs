@@ -10,16 +10,29 @@ mod embedded {
 /// The advisory lock that migrations run under; any number that nothing else uses.
 const LOCK: i64 = 0x5354_414e_4348_4d31;
 
-/// Brings the schema up to this binary's version. Waits for another process that is at it.
+/// Brings the schema up to this binary's version, and a ledger from another server to this one.
+/// Waits for another process that is at it.
 pub(super) async fn run(mut client: Client) -> Result<(), DatabaseError> {
     // Waiting for the other process and building an index may take longer than a take may.
     client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
     client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
     let ran = embedded::migrations::runner().run_async(&mut **client).await;
+    let adopted = match &ran {
+        Ok(_) => client.query_one("SELECT adopt_events()", &[]).await.map(Some),
+        Err(_) => Ok(None),
+    };
     client.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await?;
     let report = ran.map_err(|e| DatabaseError::Migration(e.to_string()))?;
     for migration in report.applied_migrations() {
         tracing::info!(%migration, "migrated the ledger");
+    }
+    let adopted: i64 = adopted?.map_or(0, |row| row.get(0));
+    if adopted > 0 {
+        tracing::warn!(
+            events = adopted,
+            "the ledger comes from another server: its events were sorted before those to come; \
+             whoever reads them by hand begins anew, and receivers may hear some twice"
+        );
     }
     // The session has settings of its own now: it must not go back to the pool.
     drop(deadpool_postgres::Object::take(client));

@@ -1,9 +1,11 @@
 //! The ledger's store: pool, migrations, and the statements beside the code that runs them.
 
 mod audit;
+mod connections;
 mod control;
 mod database;
 mod events;
+mod import;
 mod journal;
 mod ledger;
 mod life;
@@ -13,6 +15,7 @@ mod passes;
 mod read;
 mod retention;
 mod room;
+mod shards;
 mod signs;
 mod stock;
 mod take;
@@ -23,6 +26,7 @@ mod webhook;
 pub use audit::Finding;
 pub use database::{Client, Database, DatabaseError, Mishap, Options};
 pub use events::{Event, EventCursor, EventPage};
+pub use import::{ImportReport, ImportRow, Imported, RowVerdict, StockImport};
 pub use journal::PlaceRecord;
 pub use ledger::{Ledger, Push};
 pub use life::{Cancelled, Confirmed, Extended, Released, Settled, Swept, Which};
@@ -30,6 +34,7 @@ pub use markers::{GateTruth, MARKERS_PAGE, Marker, STANDSTILL_MAX, Still, TURN_M
 pub use passes::PassRecord;
 pub use read::{Change, Page, Search, View};
 pub use room::{DrawRecord, OpeningRecord};
+pub use shards::Turned;
 pub use signs::Signs;
 pub use stock::{Loaded, SkuLoad, Stock, StockChange};
 pub use take::{NoUnits, Take, Taken};

@@ -25,8 +25,10 @@ const SELECT: &str = "
               WHERE reservation = r.id GROUP BY sku) g) l ON true
     WHERE true";
 
-const HISTORY: &str =
-    "SELECT at, kind, sku, qty FROM movement WHERE reservation = $1 ORDER BY id LIMIT 1000";
+/// What came from, or went to, several rows of a SKU at once is one change.
+const HISTORY: &str = "
+    SELECT at, kind, sku, sum(qty)::bigint AS qty FROM movement WHERE reservation = $1
+    GROUP BY at, kind, sku ORDER BY min(id) LIMIT 1000";
 
 /// One change in the life of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -11,13 +11,12 @@ use crate::domain::stock::SkuFigures;
 /// One snapshot for all of it, so that the numbers of a SKU always add up. Nothing here grows with
 /// what was sold: the earliest release is looked for among the holds that end first.
 const STOCK: &str = "
-    SELECT k.sku, k.sale, k.loaded, k.generation, k.frozen, s.available, s.version, s.shards,
+    SELECT k.sku, k.sale, k.loaded, k.generation, k.frozen, k.shards, s.available, s.version,
            greatest(k.loaded - s.available - c.units, 0) AS held, c.units AS confirmed,
            r.at AS earliest_release
     FROM sku k
     JOIN LATERAL (
-        SELECT sum(available)::bigint AS available, sum(version)::bigint AS version,
-               count(*) AS shards
+        SELECT sum(available)::bigint AS available, sum(version)::bigint AS version
         FROM stock WHERE sku = k.sku) s ON true
     JOIN LATERAL (
         SELECT coalesce(sum(units), 0)::bigint AS units FROM sold WHERE sku = k.sku) c ON true
@@ -44,6 +43,8 @@ pub struct SkuLoad {
     pub units_per_buyer: u32,
     /// How long a hold lasts, in milliseconds.
     pub hold_ms: u64,
+    /// Rows that the units are spread over when first seen, 1 to [`SHARDS_MAX`](crate::domain::stock::SHARDS_MAX).
+    pub shards: u32,
 }
 
 /// What became of loading a SKU.
@@ -89,8 +90,8 @@ pub struct Stock {
     pub held: u64,
     /// Units sold.
     pub confirmed: u64,
-    /// Stock rows.
-    pub shards: u64,
+    /// Rows that takes look at, at least 1.
+    pub shards: u32,
     /// Raised by every change of what is available.
     pub version: u64,
     /// Raised by freeze and thaw.
@@ -118,12 +119,13 @@ impl From<Stock> for SkuFigures {
 impl Ledger {
     /// Loads a SKU's units if it is seen for the first time; its terms follow the settings.
     pub async fn load_sku(&self, load: &SkuLoad) -> Result<Loaded, DatabaseError> {
-        let sql = "SELECT load_sku($1, $2, $3, $4, $5, 1) AS verdict";
+        let sql = "SELECT load_sku($1, $2, $3, $4, $5, $6) AS verdict";
         let (sku, sale) = (load.sku.as_str(), load.sale.as_str());
         let units = parsed("units", i64::try_from(load.units))?;
         let hold = parsed("hold", i64::try_from(load.hold_ms))?;
         let cap = i64::from(load.units_per_buyer);
-        let found = self.query(sql, &[&sku, &sale, &units, &cap, &hold]).await?;
+        let shards = parsed("shards", i32::try_from(load.shards))?;
+        let found = self.query(sql, &[&sku, &sale, &units, &cap, &hold, &shards]).await?;
         Ok(match verdict(&found)? {
             "loaded" => Loaded::New,
             "known" => Loaded::Known,
@@ -205,7 +207,7 @@ fn stock(row: &Row) -> Result<Stock, DatabaseError> {
         available: count(row, "available")?,
         held: count(row, "held")?,
         confirmed: count(row, "confirmed")?,
-        shards: count(row, "shards")?,
+        shards: parsed("shards", u32::try_from(column::<i32>(row, "shards")?))?,
         version: count(row, "version")?,
         generation: count(row, "generation")?,
         frozen: column(row, "frozen")?,

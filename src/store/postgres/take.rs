@@ -13,7 +13,7 @@ use crate::domain::reservation::{Cart, OrderRef, Reservation};
 /// time it finds the winner.
 const RACES_MAX: usize = 3;
 
-const TAKE_CART: &str = "SELECT * FROM take_cart($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const TAKE_CART: &str = "SELECT * FROM take_cart($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 /// One order.
 #[derive(Debug, Clone)]
@@ -74,14 +74,43 @@ pub enum Taken {
     },
 }
 
+/// From which rows of the SKUs.
+#[derive(Clone, Copy)]
+enum Rows<'s> {
+    /// The first one, as a lane would.
+    First,
+    /// This one of each line's SKU.
+    At(&'s [i32]),
+    /// All.
+    All,
+}
+
 impl Ledger {
-    /// Takes the units of one order, or none of them.
+    /// Takes the units of one order, or none of them: of one SKU from its first row, of several from
+    /// all of their rows.
     pub async fn take(&self, take: &Take) -> Result<Taken, DatabaseError> {
+        match take.cart.lines() {
+            [_] => self.take_from(take, Rows::First).await,
+            _ => self.gather(take).await,
+        }
+    }
+
+    /// The same from one row of each line's SKU, and from no other.
+    pub async fn take_at(&self, take: &Take, shards: &[i32]) -> Result<Taken, DatabaseError> {
+        self.take_from(take, Rows::At(shards)).await
+    }
+
+    /// The same from whichever rows have them: they are all locked, so that its "no" is the SKU's.
+    pub async fn gather(&self, take: &Take) -> Result<Taken, DatabaseError> {
+        self.take_from(take, Rows::All).await
+    }
+
+    async fn take_from(&self, take: &Take, rows: Rows<'_>) -> Result<Taken, DatabaseError> {
         let mut tries = Tries::default();
         let mut races = 0;
         while races < RACES_MAX {
             let resent = tries.again();
-            let outcome = self.take_once(take, resent).await;
+            let outcome = self.take_once(take, rows, resent).await;
             let Some(settled) = tries.settle(outcome).await else { continue };
             match settled? {
                 Some(taken) => return Ok(taken),
@@ -92,21 +121,32 @@ impl Ledger {
     }
 
     /// None: another transaction was faster with this key.
-    async fn take_once(&self, take: &Take, resent: bool) -> Result<Option<Taken>, DatabaseError> {
-        if let [_] = take.cart.lines() {
-            let client = self.database.client().await?;
-            let mut batch = self.take_batch(&client, 0, &[(take, resent)]).await?;
-            return Ok(batch.answers.pop().flatten());
-        }
+    async fn take_once(
+        &self,
+        take: &Take,
+        rows: Rows<'_>,
+        resent: bool,
+    ) -> Result<Option<Taken>, DatabaseError> {
+        let lines = take.cart.lines();
+        let shards: Vec<Option<i32>> = match rows {
+            Rows::First => {
+                let client = self.database.client().await?;
+                let mut batch = self.take_batch(&client, 0, &[(take, resent)]).await?;
+                return Ok(batch.answers.pop().flatten());
+            }
+            Rows::At(shards) => shards.iter().copied().map(Some).collect(),
+            Rows::All => vec![None; lines.len()],
+        };
         let hash = take.cart.body_hash();
+        let hash = hash.as_slice();
         let [sale, buyer, key] = columns(&take.order);
         let closes = i64::try_from(take.closes_ms).unwrap_or(i64::MAX);
-        let lines = take.cart.lines();
         let (skus, quantities): (Vec<_>, Vec<_>) =
             lines.iter().map(|line| (line.sku.as_str(), i64::from(line.qty.get()))).unzip();
-        let hash = hash.as_slice();
-        let arguments: [&(dyn ToSql + Sync); 9] =
-            [&sale, &closes, &take.id, &buyer, &key, &hash, &take.settling, &skus, &quantities];
+        #[rustfmt::skip]
+        let arguments: [&(dyn ToSql + Sync); 10] = [
+            &sale, &closes, &take.id, &buyer, &key, &hash, &take.settling, &skus, &quantities, &shards,
+        ];
         let found = self.query_once(TAKE_CART, &arguments).await?;
         let row = found.first().ok_or_else(|| DatabaseError::Garbled("no answer".into()))?;
         read(row, take, resent)
@@ -121,6 +161,7 @@ fn read(row: &Row, take: &Take, resent: bool) -> Result<Option<Taken>, DatabaseE
     }
     let why = match verdict {
         "raced" => return Ok(None),
+        "elsewhere" => return Ok(Some(Taken::Elsewhere)),
         "held" => return Ok(Some(Taken::Held(stands_for(row, take)?))),
         other => refused(other)?,
     };

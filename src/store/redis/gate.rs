@@ -154,6 +154,13 @@ impl Gate {
         self.redis.run::<u64>(&call).await.map(|_| ())
     }
 
+    /// Forgets a gate and its markers: it is not loaded then.
+    pub async fn forget(&self, sale: &SaleId, sku: &Sku) -> Result<(), RedisFailure> {
+        let keys = SaleKeys::new(sale);
+        let forgotten = redis::cmd("DEL").arg(keys.stock(sku)).arg(keys.takes(sku)).to_owned();
+        self.redis.command::<u64>(&forgotten).await.map(|_| ())
+    }
+
     /// Loads a gate, unless it is loaded in this generation already. Markers come before it.
     pub async fn load(
         &self,
