@@ -161,9 +161,8 @@ mod tests {
             let gaps = Gaps::new(&holes, &Draw::new(0, [7; 32]));
             let is_hole = |at: u64| (hole..hole + 9).contains(&at);
             let seen = Presence::new(first, &maps, known.0, known.1);
-            let counts = |at: u64| match (known.0..known.1).contains(&at) {
-                true => seen.heard(at),
-                false => !is_hole(at),
+            let counts = |at: u64| {
+                if (known.0..known.1).contains(&at) { seen.heard(at) } else { !is_hole(at) }
             };
             let count = |to: u64| (asked.0..to).map(|at| u64::from(counts(at))).sum::<u64>();
             let told = |to: u64| seen.people_between(&gaps, asked.0, to);

@@ -45,6 +45,7 @@ mod reload;
 mod renewal;
 mod renewal_count;
 mod restored;
+mod room_counts;
 mod room_ground;
 mod room_leave;
 mod room_line;

@@ -24,6 +24,8 @@ impl House {
         plan.rate = "20/s".into();
         let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(&plan)).unwrap();
         config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
+        // Those let in here order nothing.
+        config.set("sale.0.stock_aware", false).unwrap();
         let installation = ground.install(layout, config);
         Self { installation, client: client(), sale: plan.id }
     }

@@ -55,9 +55,9 @@ fn all_shop(
     tickets: &[Ticket],
 ) -> mpsc::UnboundedReceiver<(u64, Got)> {
     let (tell, told) = mpsc::unbounded_channel();
-    for ticket in tickets.iter().cloned() {
+    for ticket in tickets {
         let (room, orders, tell) = (room.clone(), orders.clone(), tell.clone());
-        let order = order(ground, &ticket, 1);
+        let (order, ticket) = (order(ground, ticket, 1), ticket.clone());
         tokio::spawn(async move {
             let position = loop {
                 let place = room.status(Some(&ticket), None).place;
@@ -273,4 +273,35 @@ async fn an_order_does_not_wait_for_a_room_that_does_not_hear_and_it_is_told_lat
     let seen = decided(&ground.store(), 3).await;
     assert_eq!((seen.decisions.took, seen.decisions.units), (3, 4));
     assert_eq!((seen.open.all, seen.open.undecided), (2, 0), "one has paid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wr_01_those_who_went_away_hold_nobody_up_once_the_first_have_paid() {
+    let mut ground = RoomGround::new("gone", 700, 100.0).await;
+    ground.file.max_active = 10;
+    ground.keep().await;
+    let room = ground.room().await;
+    let orders = ground.orders().await;
+    let places = join_all(&room, "a", 30).await;
+    until_open(&room).await;
+    let draw = room.snapshot().draw.clone().unwrap();
+    let mut tickets: Vec<_> = places.into_iter().map(|place| place.ticket).collect();
+    tickets.sort_by_key(|ticket| ticket.cohort.position(&draw));
+    let mut holds = Vec::new();
+    for ticket in &tickets[..10] {
+        admitted_at(&room, ticket).await;
+        holds.push(held(&ground, &orders, ticket, 1).await);
+    }
+    let early = room.claim(&tickets[20]).await;
+    assert!(!matches!(early, Ok(Claimed::Admitted { .. })), "{early:?}");
+
+    for hold in &holds {
+        orders.confirm(&Which::Id(hold.id), &format!("paid-{}", hold.id)).await.unwrap();
+    }
+
+    // Ten never come back; the ten behind them are in at once, and no more than ten at a time.
+    let last = tickets[20..].iter().map(|ticket| admitted_at(&room, ticket));
+    futures_util::future::join_all(last).await;
+    until("ten are in", || room.snapshot().line_counts().open_admissions == 10).await;
+    assert_eq!(room.snapshot().line_counts().admitted, 20);
 }

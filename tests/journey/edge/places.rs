@@ -1,6 +1,7 @@
 //! Places, and the cookies and headers that carry them.
 
 use serde_json::Value;
+use stanchion::domain::ticket::Ticket;
 
 use super::admitted::{keys, ticket};
 use super::browser::Browser;
@@ -75,6 +76,33 @@ fn wr_54_the_same_token_may_come_twice_and_two_that_differ_are_refused() {
     assert!(body(&contradicts)["detail"].as_str().unwrap().contains("send only one"));
     let forged = told(&[&cookie, "Stanchion-Ticket: forged"]);
     assert_eq!(body(&forged)["place"]["entry"], 3, "a forged one is as if it were not there");
+}
+
+#[test]
+fn wr_42_of_two_valid_tickets_in_cookies_the_newest_counts_wherever_it_stands() {
+    let edge = lobby();
+    let (keys, sale) = (keys(&edge), edge.plan.id.as_str());
+    let of = |number, age_seconds| {
+        let ticket = ticket(&keys, sale, 1, number);
+        let issued_at = ticket.issued_at - age_seconds;
+        let token = keys.mint_ticket(Ticket { issued_at, ..ticket });
+        format!("stanchion-ticket-{sale}={token}")
+    };
+    let (old, new) = (of(3, 60), of(4, 0));
+    let path = format!("GET /_stanchion/{sale}/status");
+    for line in [
+        format!("{old}; {new}"),
+        format!("{new};{old}"),
+        format!("a=1; {old}; b=2=3;{new}; c"),
+        format!("stanchion-ticket-{sale}=x.y.z; {new}; {old}"),
+    ] {
+        let told = ask(&edge.url(), &path, &[&format!("Cookie: {line}")]);
+        assert_eq!(status(&told), 200, "{told}");
+        assert_eq!(body(&told)["place"]["entry"], 4, "{line}");
+    }
+    let by_header = new.replacen(&format!("stanchion-ticket-{sale}="), "Stanchion-Ticket: ", 1);
+    let contradicts = ask(&edge.url(), &path, &[&format!("Cookie: {old}"), &by_header]);
+    assert_eq!(status(&contradicts), 400, "{contradicts}");
 }
 
 #[test]

@@ -127,7 +127,11 @@ async fn an_ungated_path_breaks_only_the_admitted_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gate_that_says_try_to_everybody_breaks_ledger_shielded_alone() {
-    let scene = Scene::set("opengate", 5, |_, _| ()).await;
+    let scene = Scene::set("opengate", 5, |installation, _| {
+        // Many more come to the gate than there are units.
+        installation.set("sale.0.stock_aware", false).unwrap();
+    })
+    .await;
 
     let wide_open = "if redis.call('HEXISTS', KEYS[1], 'count') == 1 then
             redis.call('HSET', KEYS[1], 'count', 100000)
