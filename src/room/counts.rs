@@ -48,6 +48,10 @@ impl Snapshot {
 impl Room {
     /// Whether the line waits because those called and let in may take all that is left.
     pub fn is_spoken_for(&self) -> bool {
-        self.options.stock_aware && self.snapshot.load().demand().is_met()
+        self.waits_for_stock(&self.snapshot.load())
+    }
+
+    pub(super) fn waits_for_stock(&self, seen: &Snapshot) -> bool {
+        self.options.stock_aware && seen.demand().is_met()
     }
 }

@@ -20,6 +20,8 @@ impl Room {
         let (phase, paused) = (seen.phase(now_ms), seen.is_paused(now_ms));
         let stock = seen.stock(now_ms);
         let sold_out = stock.is_some_and(|stock| stock.available == 0);
+        // Nobody knows when those who have the units, or may take them, give some back.
+        let stands = paused || sold_out || self.waits_for_stock(&seen);
         let place = place(&seen, ticket, admission);
         self.heard_from(&seen, &place);
         let is_waiting = phase == Phase::Open && place.state == PlaceState::Waiting;
@@ -36,8 +38,7 @@ impl Room {
             run: control.run,
             epoch: control.epoch,
             rate: control.rate.get(),
-            // Nobody knows when held units come back.
-            eta_seconds: ahead.filter(|_| !paused && !sold_out).map(|ahead| eta(&seen, ahead)),
+            eta_seconds: ahead.filter(|_| !stands).map(|ahead| eta(&seen, ahead)),
             odds: ahead.zip(stock).map(|(ahead, stock)| queue::odds(ahead, &stock, self.cap())),
             stock,
             opens_at: rfc3339(control.opens_ms),
