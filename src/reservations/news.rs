@@ -72,6 +72,16 @@ impl Reservations {
         self.news.note(&order.sale, &order.buyer, decision);
     }
 
+    /// Notes who holds something now: a core that was killed after a commit has told nobody. Of most
+    /// the room knows already.
+    pub(super) fn tell_of_holders<'a>(
+        &self,
+        sale: &SaleId,
+        new: impl Iterator<Item = &'a BuyerId>,
+    ) {
+        new.for_each(|buyer| self.news.note(sale, buyer, Decision::HadTaken(1)));
+    }
+
     /// Notes that an order was paid for, the first time.
     pub(super) fn tell_of_payment(&self, reservation: &Reservation) {
         self.news.note(&reservation.sale, &reservation.buyer, Decision::Paid);

@@ -70,7 +70,9 @@ impl Reservations {
             let stock = self.ledger.stock(Some(sale), None).await?;
             let known = Arc::clone(&self.shelves.of(sale).holders);
             let holders = if known.are_due(Instant::now()) {
-                Arc::new(self.read_holders(sale).await?)
+                let now = self.read_holders(sale).await?;
+                self.tell_of_holders(sale, now.buyers.difference(&known.buyers));
+                Arc::new(now)
             } else {
                 known
             };

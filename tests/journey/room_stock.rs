@@ -276,6 +276,25 @@ async fn an_order_does_not_wait_for_a_room_that_does_not_hear_and_it_is_told_lat
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_core_that_died_has_not_told_is_told_by_the_next() {
+    let ground = RoomGround::new("untold", 0, 1_000.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    let dead = ground.deaf_orders().await;
+    until_open(&room).await;
+    let place = join_all(&room, "late", 1).await.remove(0);
+    admitted_at(&room, &place.ticket).await;
+    held(&ground, &dead, &place.ticket, 1).await;
+    drop(dead);
+    assert_eq!(ground.store().look().await.unwrap().1.unwrap().open.undecided, 1);
+
+    let _next = ground.orders().await;
+
+    let seen = decided(&ground.store(), 1).await;
+    assert_eq!((seen.open.all, seen.open.undecided), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wr_01_those_who_went_away_hold_nobody_up_once_the_first_have_paid() {
     let mut ground = RoomGround::new("gone", 700, 100.0).await;
     ground.file.max_active = 10;
