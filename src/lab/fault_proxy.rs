@@ -26,9 +26,11 @@ pub enum Moment {
     Unanswered,
 }
 
-/// What goes through.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What goes through, and where to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Weather {
+    /// Where new connections lead.
+    server: SocketAddr,
     /// Nothing reaches the server.
     questions_frozen: bool,
     /// Nothing reaches the clients.
@@ -66,9 +68,16 @@ impl FaultProxy {
     pub async fn to(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
-        let (weather, _) = watch::channel(Weather::default());
+        let (weather, _) = watch::channel(Weather {
+            server,
+            questions_frozen: false,
+            answers_frozen: false,
+            delay: Duration::ZERO,
+            refusing: false,
+            cuts: 0,
+        });
         let link = Arc::new(Link { weather, trap: Mutex::new(None), sprung: AtomicU32::new(0) });
-        let accept = accept(listener, server, Arc::clone(&link));
+        let accept = accept(listener, Arc::clone(&link));
         #[expect(clippy::disallowed_methods, reason = "it ends with the proxy")]
         let accepting = tokio::spawn(accept);
         Ok(Self { addr, link, accepting })
@@ -108,6 +117,14 @@ impl FaultProxy {
     /// Cuts all connections, and drops what was held up on them.
     pub fn cut(&self) {
         self.link.weather.send_modify(|weather| weather.cuts += 1);
+    }
+
+    /// Cuts all connections; new ones lead to another server.
+    pub fn lead_to(&self, server: SocketAddr) {
+        self.link.weather.send_modify(|weather| {
+            weather.server = server;
+            weather.cuts += 1;
+        });
     }
 
     /// Whether new connections are closed at once.
@@ -161,23 +178,23 @@ impl Link {
     }
 }
 
-async fn accept(listener: TcpListener, server: SocketAddr, link: Arc<Link>) {
+async fn accept(listener: TcpListener, link: Arc<Link>) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
         if !link.weather.borrow().refusing {
-            connections.spawn(connect(client, server, Arc::clone(&link)));
+            connections.spawn(connect(client, Arc::clone(&link)));
         }
     }
 }
 
 /// Lives until either side ends or the link is cut.
-async fn connect(client: TcpStream, server: SocketAddr, link: Arc<Link>) -> io::Result<()> {
+async fn connect(client: TcpStream, link: Arc<Link>) -> io::Result<()> {
+    let mut weather = link.weather.subscribe();
+    let Weather { server, cuts, .. } = *weather.borrow_and_update();
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let mut weather = link.weather.subscribe();
-    let cuts = weather.borrow_and_update().cuts;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let answered = watch::channel(false).0;

@@ -18,11 +18,15 @@ use crate::fixture::core::Core;
 /// How long anything may take before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Where the server of this URL listens.
+fn addr_of(url: &str) -> SocketAddr {
+    let authority = url.split('/').nth(2).unwrap().rsplit('@').next().unwrap();
+    authority.parse().unwrap()
+}
+
 /// A link to the server of this URL.
 async fn link_to(url: &str) -> FaultProxy {
-    let authority = url.split('/').nth(2).unwrap().rsplit('@').next().unwrap();
-    let addr: SocketAddr = authority.parse().unwrap();
-    FaultProxy::to(addr).await.unwrap()
+    FaultProxy::to(addr_of(url)).await.unwrap()
 }
 
 /// Whether an answer says no more than "try again with the same key".

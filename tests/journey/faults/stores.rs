@@ -13,7 +13,7 @@ use stanchion::reservations::{Action, Reserved};
 use stanchion::servers::{PrivatePostgres, PrivateRedis};
 use stanchion::store::postgres::Which;
 
-use super::{insist, is_try_again};
+use super::{PATIENCE, addr_of, insist, is_try_again, link_to};
 use crate::fixture::core::{Core, Plan, grants};
 use crate::fixture::{Ground, no_deadlock};
 
@@ -46,6 +46,64 @@ async fn rs_22_a_redis_that_stands_still_for_three_seconds_takes_no_unit_twice()
     assert!(count >= 300 - 101, "the gate is at {count}");
     house.sound().await;
     assert_eq!(house.count().await, Some(199));
+}
+
+/// Asks the server itself one thing.
+fn tell(redis: &PrivateRedis, words: &[&str]) -> ::redis::Value {
+    let client = ::redis::Client::open(redis.url()).unwrap();
+    let mut connection = client.get_connection().unwrap();
+    ::redis::Cmd::new().arg(words).query(&mut connection).unwrap()
+}
+
+fn offset(redis: &PrivateRedis, field: &str) -> Option<u64> {
+    let ::redis::Value::BulkString(told) = tell(redis, &["INFO", "replication"]) else {
+        return None;
+    };
+    let told = String::from_utf8(told).unwrap();
+    told.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_54_a_replica_that_lagged_behind_when_it_was_promoted_sells_nothing_twice() {
+    let (primary, replica) = (PrivateRedis::start().unwrap(), PrivateRedis::start().unwrap());
+    let (link, copying) = (link_to(&primary.url()).await, link_to(&primary.url()).await);
+    let plan = Plan::of("promoted", 500);
+    let house = Core::on(Ground::new("promoted"), &link.url(&primary.url()), &plan).await;
+    let port = copying.addr().port().to_string();
+    tell(&replica, &["REPLICAOF", "127.0.0.1", &port]);
+    house.held("ann", "first", 450).await;
+    let since = std::time::Instant::now();
+    while offset(&replica, "slave_repl_offset:")
+        .is_none_or(|copied| Some(copied) < offset(&primary, "master_repl_offset:") || copied == 0)
+    {
+        assert!(since.elapsed() < PATIENCE, "the replica never caught up");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    // What is sold from here on, the replica does not hear of.
+    copying.freeze();
+    assert_eq!(rush(&house, "before", 40).await, 40);
+    primary.kill().unwrap();
+    copying.cut();
+    tell(&replica, &["REPLICAOF", "NO", "ONE"]);
+    link.lead_to(addr_of(&replica.url()));
+    let since = std::time::Instant::now();
+    while house.redis.command::<String>(&cmd("PING")).await.is_err() {
+        assert!(since.elapsed() < PATIENCE, "nobody found the new primary");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(house.count().await, Some(50), "it lags by forty");
+
+    assert_eq!(
+        rush(&house, "after", 60).await,
+        10,
+        "the ledger refuses what the gate lets through"
+    );
+    let (_, done) = house.orders.reconcile().await.unwrap();
+    assert_eq!(done[0].action, Action::Lowered, "{done:?}");
+    assert_eq!(house.orders.metrics().gate_too_high.get(), 1);
+    assert_eq!(house.stock().await.available, 0);
+    house.sound().await;
 }
 
 async fn shift_gate(house: &Core, by: i64) {
