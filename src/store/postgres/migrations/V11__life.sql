@@ -23,7 +23,8 @@ WHERE r.status = 'confirmed' GROUP BY l.sku;
 
 -- A trigger on updates: takes insert, and pay nothing for it.
 CREATE FUNCTION count_sold() RETURNS trigger
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
     INSERT INTO sold AS s (sku, backend, units)
     SELECT l.sku, pg_backend_pid(), sum(x.sign * l.qty)
@@ -45,7 +46,8 @@ FOR EACH STATEMENT EXECUTE FUNCTION count_sold();
 -- commit; the rows are updated in order.
 CREATE OR REPLACE FUNCTION put_back(p_reservations uuid[], p_kind text, p_now timestamptz)
 RETURNS TABLE (sku text, shard integer, returned bigint, units bigint)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
     v_sku   text[];
