@@ -54,10 +54,10 @@ async fn until_lapsed(house: &Core, left: i64, since: Instant) {
     }
 }
 
-/// What the longest of them took, but for the slowest hundredth.
-fn p99(times: &mut [Duration]) -> Duration {
+/// What they took but for the slowest: `p` of a hundred took no longer.
+fn within(times: &mut [Duration], p: usize) -> Duration {
     times.sort_unstable();
-    times[times.len() * 99 / 100]
+    times[times.len() * p / 100]
 }
 
 /// Buyers who order one after the other, every fourth order being paid at once.
@@ -130,7 +130,7 @@ async fn rs_48_rs_49_a_hundred_thousand_holds_that_lapse_at_once_hold_up_nobody(
 
     let quiet = Shoppers::start(&house, "quiet");
     tokio::time::sleep(QUIET).await;
-    let quiet = p99(&mut quiet.end().await);
+    let quiet = within(&mut quiet.end().await, 99);
 
     let done = Arc::new(AtomicBool::new(false));
     let probing = tokio::spawn(probe(Arc::clone(&house), Arc::clone(&done)));
@@ -150,21 +150,23 @@ async fn rs_48_rs_49_a_hundred_thousand_holds_that_lapse_at_once_hold_up_nobody(
     let shoppers = Shoppers::start(&house, "busy");
     until_lapsed(&house, 0, began).await;
     let took = began.elapsed();
-    let busy = p99(&mut shoppers.end().await);
+    let busy = within(&mut shoppers.end().await, 99);
     stop.cancel();
     for sweeping in sweeping {
         sweeping.await.unwrap();
     }
 
-    let (wait, longest) = (p99(&mut waits), waits[waits.len() - 1]);
+    let [half, most, nearly_all] = [50, 90, 99].map(|p| within(&mut waits, p));
+    let longest = waits[waits.len() - 1];
     eprintln!(
         "{HOLDS} holds were back in {took:.1?}; p99 of a reserve {quiet:.1?}, meanwhile {busy:.1?}; \
-         the stock row was waited for {:.1?} (p50), {wait:.1?} (p99), {longest:.1?} at most",
-        waits[waits.len() / 2]
+         the stock row was waited for {half:.1?} (p50), {most:.1?} (p90), {nearly_all:.1?} (p99), \
+         {longest:.1?} at most"
     );
-    // Bounds for a machine that does other things as well; a sum made under the lock, or all holds
-    // in one transaction, takes far longer.
-    assert!(wait < Duration::from_millis(50), "the stock row was locked for {wait:?}");
+    // Bounds for a machine that does much else. Were the row locked while a chunk is read and
+    // written, by three sweeps in turn, it would hardly ever be free.
+    assert!(half < Duration::from_millis(10), "the stock row is locked most of the time: {half:?}");
+    assert!(most < Duration::from_millis(50), "the stock row was locked for {most:?}");
     assert!(busy < (quiet * 4).max(Duration::from_millis(150)), "{busy:?}, in quiet {quiet:?}");
     house.sound().await;
 }
