@@ -9,8 +9,7 @@ use crate::config::settings::LatePayment;
 use crate::domain::id::{SaleId, Sku};
 use crate::domain::reservation::OrderRef;
 
-/// The most holds that one transaction expires. Twice as many were measured to be no faster, and
-/// orders wait behind what one chunk writes.
+/// The most holds that one transaction expires: orders wait behind what one chunk writes.
 const CHUNK: i32 = 250;
 
 /// The id of the order with a key, in the statement that uses it.
