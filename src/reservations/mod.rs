@@ -6,8 +6,11 @@
 //! remembers what "sold out" is answered from without asking either.
 
 pub mod api;
+mod batcher;
 mod compare;
+mod confirming;
 mod freeze;
+mod gating;
 mod import;
 pub mod lane;
 mod loading;

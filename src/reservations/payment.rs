@@ -1,6 +1,7 @@
 //! After the take: confirmed by a payment, extended, released, cancelled.
 
-use super::refuse::{unavailable, unknown_order};
+use super::confirming::Unconfirmed;
+use super::refuse::{overloaded, unavailable, unknown_order};
 use super::state::Reservations;
 use crate::config::settings::LatePayment;
 use crate::domain::id::SaleId;
@@ -12,8 +13,12 @@ impl Reservations {
     /// Confirms an order by its payment. Safe to repeat for days.
     pub async fn confirm(&self, which: &Which, payment_ref: &str) -> Result<Reservation, Refusal> {
         let late = self.late_payment(which).await?;
-        let done = self.ledger.confirm(which, payment_ref, late).await;
-        let (problem, detail) = match done.map_err(|e| unavailable(&e))? {
+        let done = self.confirms.confirm(which, payment_ref, late).await;
+        let done = done.map_err(|error| match error {
+            Unconfirmed::Full => overloaded(),
+            Unconfirmed::Unknown(error) => unavailable(&error),
+        })?;
+        let (problem, detail) = match done {
             Confirmed::Replay => return self.now(which).await,
             Confirmed::Done => {
                 let reservation = self.now(which).await?;

@@ -43,7 +43,7 @@ pub enum Reserved {
 /// What the gate's word leaves to do.
 enum Way {
     /// Units are set aside at the gate for this very try.
-    Gated(Pass),
+    Gated(Arc<Pass>),
     /// Another try of this order has set its units aside; the reservation, whoever makes it, gets
     /// the id of that mark.
     Marked(Uuid),
@@ -51,6 +51,8 @@ enum Way {
     Unmarked,
     /// No gate answers.
     Bypass,
+    /// Too many wait at the gate; it was not asked.
+    Full,
     /// Nothing left; the ledger need not be asked.
     Refused(NoUnits, Sku, u64),
 }
@@ -95,6 +97,7 @@ impl Reservations {
             Way::Refused(why, sku, remaining) => {
                 Err(self.no_units(&order.order, why, &sku, remaining).await)
             }
+            Way::Full => Err(refuse::overloaded()),
             Way::Gated(pass) => match self.frozen(&order) {
                 Some(sku) => {
                     self.give_back(Some(&pass), None).await;
@@ -144,10 +147,11 @@ impl Reservations {
 
     async fn gate_says(&self, order: &Order, id: Uuid) -> Way {
         for _ in 0..LOADS_MAX {
-            let pass = self.pass(order, id);
-            let word = match self.gate.take(&pass).await {
-                Ok(word) => word,
-                Err(error) => {
+            let pass = Arc::new(self.pass(order, id));
+            let word = match self.gating.take(&pass).await {
+                None => return Way::Full,
+                Some(Ok(word)) => word,
+                Some(Err(error)) => {
                     tracing::warn!(%error, "the gate is not answering; asking the ledger");
                     return Way::Bypass;
                 }

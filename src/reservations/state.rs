@@ -9,6 +9,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::confirming::Confirms;
+use super::gating::Gating;
 use super::lane::Lanes;
 use super::loading::Loads;
 use super::metrics::ReservationMetrics;
@@ -64,6 +66,8 @@ pub struct Reservations {
     pub(super) shelves: Shelves,
     pub(super) loads: Loads,
     pub(super) lanes: Lanes,
+    pub(super) gating: Gating,
+    pub(super) confirms: Confirms,
     pub(super) carts: Semaphore,
     pub(super) bypassing: Semaphore,
     pub(super) redeeming: Semaphore,
@@ -87,6 +91,12 @@ impl Reservations {
     ) -> Self {
         let metrics = ReservationMetrics::default();
         Self {
+            gating: Gating::new(
+                gate.clone(),
+                tasks.clone(),
+                sales.iter().map(|sale| sale.id.clone()),
+            ),
+            confirms: Confirms::new(ledger.clone(), tasks.clone()),
             lanes: Lanes::new(ledger.clone(), tasks.clone(), metrics.lanes.clone()),
             ledger,
             gate,

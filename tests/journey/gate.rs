@@ -76,15 +76,24 @@ async fn rs_53_malformed_arguments_are_refused_before_anything_is_written() {
     ];
 
     let end = (now_ms() / 1000 + 60).to_string();
-    let bad_ends = ["0", "-1", "", "1e9", "1000000000000"].map(|bad| [bad, "1", "1"]);
-    let bad_quantities = ["0", "-5", "", "1.5", "0x2", "10000000"].map(|bad| [&end, "1", bad]);
-    let bad_generations = ["0", "-1", "", "x"].map(|bad| [&end, bad, "1"]);
-    for [end, generation, qty] in bad_ends.into_iter().chain(bad_quantities).chain(bad_generations)
-    {
+    let bad_ends = ["0", "-1", "", "1e9", "1000000000000"].map(|bad| [bad, "1", "1", "1", "1"]);
+    let bad_lines = ["0", "-1", "", "2", "x"].map(|bad| [&end, bad, "1", "1", "1"]);
+    let bad_places = ["0", "2", "", "x"].map(|bad| [&end, "1", bad, "1", "1"]);
+    let bad_generations = ["0", "-1", "", "x"].map(|bad| [&end, "1", "1", bad, "1"]);
+    let bad_quantities =
+        ["0", "-5", "", "1.5", "0x2", "10000000"].map(|bad| [&end, "1", "1", "1", bad]);
+    let bad = bad_ends.into_iter().chain(bad_lines).chain(bad_places);
+    for [end, lines, place, generation, qty] in bad.chain(bad_generations).chain(bad_quantities) {
         let mut call = script.prepare_invoke();
-        call.key(&keys[0]).key(&keys[1]).arg("field").arg("id").arg(end).arg(generation).arg(qty);
-        let outcome = house.redis.run::<(i64, i64, String)>(&call).await;
-        assert!(outcome.is_err(), "{end:?} {generation:?} {qty:?} gave {outcome:?}");
+        call.key(&keys[0]).key(&keys[1]).arg(end);
+        // A good order before it takes nothing either.
+        call.arg("good").arg("id").arg(1).arg(1).arg(1).arg(1);
+        call.arg("field").arg("id").arg(lines).arg(place).arg(generation).arg(qty);
+        let outcome = house.redis.run::<::redis::Value>(&call).await;
+        assert!(
+            outcome.is_err(),
+            "{end:?} {lines:?} {place:?} {generation:?} {qty:?}: {outcome:?}"
+        );
     }
     assert_eq!(house.count().await, Some(4));
 

@@ -284,7 +284,7 @@ async fn rs_44_units_come_back_by_themselves_when_nobody_asks() {
 async fn rs_48_three_sweeps_at_once_with_confirms_under_way_are_exact() {
     let house = Core::start(&Plan::of("sweeps", 3_000)).await;
     let fill = format!(
-        "SELECT count(*) FROM take('S', 0, '{}', NULL, \
+        "SELECT 3000 - remaining FROM take_batch('S', 0, '{}', NULL, \
          (SELECT array_agg(gen_random_uuid()) FROM generate_series(1, 3000)), \
          (SELECT array_agg('buyer-' || n) FROM generate_series(1, 3000) n), \
          (SELECT array_agg('key-' || n) FROM generate_series(1, 3000) n), \

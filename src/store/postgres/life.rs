@@ -139,17 +139,7 @@ impl Ledger {
                 self.query(&sql, &[&sale, &buyer, &key, &payment_ref, &honour]).await?
             }
         };
-        Ok(match verdict(&found)? {
-            "confirmed" => Confirmed::Done,
-            "retaken" => Confirmed::Retaken,
-            "replay" => Confirmed::Replay,
-            "unknown-order" => Confirmed::Unknown,
-            "payment-conflict" => Confirmed::OtherPayment,
-            "hold-expired" => Confirmed::Expired,
-            "released" => Confirmed::Released,
-            "cancelled" => Confirmed::Cancelled,
-            other => return Err(unheard_of(other)),
-        })
+        confirmed(verdict(&found)?)
     }
 
     /// Gives units back before the hold's end. A key that is not known yet is closed for ever.
@@ -239,6 +229,20 @@ impl Ledger {
 /// The rows of a function that changes stock, each with its SKU's sale.
 fn with_sale(call: &str) -> String {
     format!("SELECT f.*, k.sale FROM {call} f LEFT JOIN sku k ON k.sku = f.sku")
+}
+
+pub(super) fn confirmed(verdict: &str) -> Result<Confirmed, DatabaseError> {
+    Ok(match verdict {
+        "confirmed" => Confirmed::Done,
+        "retaken" => Confirmed::Retaken,
+        "replay" => Confirmed::Replay,
+        "unknown-order" => Confirmed::Unknown,
+        "payment-conflict" => Confirmed::OtherPayment,
+        "hold-expired" => Confirmed::Expired,
+        "released" => Confirmed::Released,
+        "cancelled" => Confirmed::Cancelled,
+        other => return Err(unheard_of(other)),
+    })
 }
 
 fn verdict(found: &[Row]) -> Result<&str, DatabaseError> {

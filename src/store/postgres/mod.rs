@@ -1,6 +1,7 @@
 //! The ledger's store: pool, migrations, and the statements beside the code that runs them.
 
 mod audit;
+mod confirm_batch;
 mod connections;
 mod control;
 mod database;
@@ -24,6 +25,7 @@ mod trail;
 mod webhook;
 
 pub use audit::Finding;
+pub use confirm_batch::{CONFIRMS_MAX, Payment, SaidTogether};
 pub use database::{Client, Database, DatabaseError, Mishap, Options};
 pub use events::{Event, EventCursor, EventPage};
 pub use import::{ImportReport, ImportRow, Imported, RowVerdict, StockImport};

@@ -1,5 +1,6 @@
 //! The gate: each SKU's counter in Redis and its scripts. It only advises; the ledger decides.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use redis::Script;
@@ -12,6 +13,8 @@ use crate::domain::reservation::Line;
 
 /// Markers outlive the sale by this, so that a late retry still finds the ledger.
 const MARKERS_KEPT_S: u64 = 24 * 3600;
+/// Orders in one call: a millisecond of Redis' time at most.
+pub const PASSES_MAX: usize = 128;
 /// Units beyond this would lose precision in Lua.
 pub const UNITS_MAX: u64 = 999_999_999_999_999;
 
@@ -81,28 +84,34 @@ impl Gate {
 
     /// Asks for the units of an order. After a failure it is unknown whether they were set aside.
     pub async fn take(&self, pass: &Pass) -> Result<Word, RedisFailure> {
+        let words = self.take_all(&[pass]).await?;
+        words.into_iter().next().ok_or_else(|| RedisFailure::Garbled("no word".into()))
+    }
+
+    /// Asks for the units of orders of one sale, one after the other in one call; at most
+    /// [`PASSES_MAX`]. After a failure it is unknown of each whether they were set aside.
+    pub async fn take_all(&self, passes: &[&Pass]) -> Result<Vec<Word>, RedisFailure> {
+        let Some(last) = passes.last() else { return Ok(vec![]) };
+        let keys = SaleKeys::new(&last.sale);
         let mut call = self.scripts.take.prepare_invoke();
-        call.arg(&pass.marker).arg(pass.id.to_string()).arg(expiry(pass.closes_ms));
-        for (key, (line, generation)) in pass.keys().zip(&pass.lines) {
-            call.key(&key[0]).key(&key[1]).arg(generation).arg(line.qty.get());
-        }
-        let (code, line, detail): (i64, usize, String) = self.redis.run(&call).await?;
-        let line = line.saturating_sub(1);
-        Ok(match code {
-            0.. => Word::Try,
-            -1 => Word::SoldOut(line),
-            -2 => {
-                let mark = detail.split_once(':');
-                let mark = mark.and_then(|(qty, id)| Some((qty.parse().ok()?, id.parse().ok()?)));
-                let (qty, id) =
-                    mark.ok_or_else(|| RedisFailure::Garbled(format!("mark {detail}")))?;
-                Word::Seen(qty, id)
+        let mut places: HashMap<&Sku, usize> = HashMap::new();
+        call.arg(expiry(last.closes_ms));
+        for pass in passes {
+            call.arg(&pass.marker).arg(pass.id.to_string()).arg(pass.lines.len());
+            for (line, generation) in &pass.lines {
+                let next = places.len() + 1;
+                let place = *places.entry(&line.sku).or_insert_with(|| {
+                    call.key(keys.stock(&line.sku)).key(keys.takes(&line.sku));
+                    next
+                });
+                call.arg(place).arg(generation).arg(line.qty.get());
             }
-            -3 => Word::NotLoaded(line),
-            -4 => Word::OtherGeneration(line),
-            -5 => Word::Insufficient(line, detail.parse().unwrap_or(0)),
-            _ => return Err(RedisFailure::Garbled(format!("gate code {code}"))),
-        })
+        }
+        let said: Vec<(i64, usize, String)> = self.redis.run(&call).await?;
+        if said.len() != passes.len() {
+            return Err(RedisFailure::Garbled(format!("{} words", said.len())));
+        }
+        said.into_iter().map(word).collect()
     }
 
     /// Gives an order's units back after a certain no, once. `stands_for`: the reservation that
@@ -184,6 +193,24 @@ impl Pass {
         let keys = SaleKeys::new(&self.sale);
         self.lines.iter().map(move |(line, _)| [keys.stock(&line.sku), keys.takes(&line.sku)])
     }
+}
+
+fn word((code, line, detail): (i64, usize, String)) -> Result<Word, RedisFailure> {
+    let line = line.saturating_sub(1);
+    Ok(match code {
+        0.. => Word::Try,
+        -1 => Word::SoldOut(line),
+        -2 => {
+            let mark = detail.split_once(':');
+            let mark = mark.and_then(|(qty, id)| Some((qty.parse().ok()?, id.parse().ok()?)));
+            let (qty, id) = mark.ok_or_else(|| RedisFailure::Garbled(format!("mark {detail}")))?;
+            Word::Seen(qty, id)
+        }
+        -3 => Word::NotLoaded(line),
+        -4 => Word::OtherGeneration(line),
+        -5 => Word::Insufficient(line, detail.parse().unwrap_or(0)),
+        _ => return Err(RedisFailure::Garbled(format!("gate code {code}"))),
+    })
 }
 
 /// Unix seconds.

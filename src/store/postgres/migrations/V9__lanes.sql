@@ -90,16 +90,15 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     v_all     bigint := (SELECT sum(q) FROM unnest(p_qty) q);
     v_closes  timestamptz := to_timestamp(p_closes_ms / 1000.0);
+    v_read    record;
     v_sku     sku%ROWTYPE;
-    v_now_sku sku%ROWTYPE;
     v_most    bigint;
     v_left    bigint;
-    v_version bigint;
-    v_rows    bigint;
     v_now     timestamptz;
     v_waits   timestamptz;
     v_row_us  bigint := 0;
     v_locked  timestamptz;
+    v_alone   boolean := false;
     v_stop    text;
     v_fits    boolean;
     v_say     text[];
@@ -115,21 +114,22 @@ DECLARE
     g_settling boolean[];
 BEGIN
     FOR v_turn IN 1 .. 4 LOOP
-        SELECT s.available, s.version, (SELECT count(*) FROM stock o WHERE o.sku = p_sku)
-        INTO v_left, v_version, v_rows
-        FROM stock s WHERE s.sku = p_sku AND s.shard = p_shard;         -- not locked yet
-        SELECT * INTO v_sku FROM sku k WHERE k.sku = p_sku;
-        v_most := nullif(v_sku.units_per_buyer, 0);
+        SELECT k.*, s.available, s.version, (SELECT count(*) FROM stock o WHERE o.sku = p_sku) AS rows
+        INTO v_read                                                     -- nothing is locked yet
+        FROM sku k LEFT JOIN stock s ON s.sku = k.sku AND s.shard = p_shard WHERE k.sku = p_sku;
+        v_left := v_read.available;
+        v_most := nullif(v_read.units_per_buyer, 0);
         v_now := clock_timestamp();
         v_stop := CASE
-            WHEN v_left IS NULL OR v_sku.sale IS DISTINCT FROM p_sale THEN 'unknown-sku'
-            WHEN v_sku.frozen THEN 'frozen'
+            WHEN v_left IS NULL OR v_read.sale IS DISTINCT FROM p_sale THEN 'unknown-sku'
+            WHEN v_read.frozen THEN 'frozen'
             WHEN v_now >= v_closes THEN 'closed'
         END;
-        IF v_turn = 1 AND v_most IS NOT NULL AND v_rows > 1 THEN        -- the cap is over all shards
+        IF NOT v_alone AND v_most IS NOT NULL AND v_read.rows > 1 THEN  -- the cap is over all shards
             PERFORM pg_advisory_xact_lock(b.hash)
             FROM (SELECT DISTINCT hashtextextended(p_sku || chr(31) || q.buyer, 0) AS hash
                   FROM unnest(p_buyer) q(buyer) ORDER BY hash) b;
+            v_alone := true;
         END IF;
         v_fits := v_stop IS NULL AND v_all <= v_left;
         IF v_fits AND v_most IS NOT NULL THEN
@@ -167,14 +167,15 @@ BEGIN
         END IF;
 
         BEGIN
-            INSERT INTO reservation
-                (id, sale, buyer, order_key, body_hash, status, settling, expires_at, created_at)
-            SELECT q.id, p_sale, q.buyer, q.order_key, q.body_hash, 'held', q.settling,
-                   v_now + v_sku.hold, v_now
-            FROM unnest(g_id, g_buyer, g_key, g_hash, g_settling)
-                q(id, buyer, order_key, body_hash, settling)
-            ORDER BY q.buyer COLLATE "C", q.order_key COLLATE "C";
-            WITH lines AS (
+            WITH orders AS (
+                INSERT INTO reservation
+                    (id, sale, buyer, order_key, body_hash, status, settling, expires_at, created_at)
+                SELECT q.id, p_sale, q.buyer, q.order_key, q.body_hash, 'held', q.settling,
+                       v_now + v_read.hold, v_now
+                FROM unnest(g_id, g_buyer, g_key, g_hash, g_settling)
+                    q(id, buyer, order_key, body_hash, settling)
+                ORDER BY q.buyer COLLATE "C", q.order_key COLLATE "C"
+            ), lines AS (
                 INSERT INTO reservation_line (reservation, sku, shard, qty)
                 SELECT q.id, p_sku, p_shard, q.qty FROM unnest(g_id, g_qty) q(id, qty)
             ), moved AS (
@@ -188,7 +189,7 @@ BEGIN
             UPDATE stock s SET available = s.available - v_taken, version = s.version + 1
             WHERE s.sku = p_sku AND s.shard = p_shard AND s.available >= v_taken
                 -- What the buyers have is as it was read: nothing else was taken, or they are locked.
-                AND (s.version = v_version OR v_most IS NULL OR v_rows > 1)
+                AND (s.version = v_read.version OR v_most IS NULL OR v_read.rows > 1)
             RETURNING s.available, clock_timestamp() INTO v_left, v_locked;
             IF NOT FOUND THEN
                 SELECT s.available INTO v_left FROM stock s
@@ -206,15 +207,15 @@ BEGIN
             END IF;
 
             -- Read after the lock: a freeze locks the stock row too.
-            SELECT * INTO v_now_sku FROM sku k WHERE k.sku = p_sku;
-            IF v_now_sku.frozen OR v_now_sku.generation <> v_sku.generation
+            SELECT * INTO v_sku FROM sku k WHERE k.sku = p_sku;
+            IF v_sku.frozen OR v_sku.generation <> v_read.generation
                 OR clock_timestamp() >= v_closes THEN
                 RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'the terms of a SKU changed';
             END IF;
             v_row_us := extract(epoch FROM clock_timestamp() - v_waits) * 1000000;
             IF v_row_us > 5000 THEN                                     -- a hold starts after the wait
                 v_now := clock_timestamp();
-                UPDATE reservation r SET created_at = v_now, expires_at = v_now + v_sku.hold
+                UPDATE reservation r SET created_at = v_now, expires_at = v_now + v_read.hold
                 WHERE r.id = ANY (g_id);
             END IF;
             EXIT;
@@ -224,12 +225,18 @@ BEGIN
         END;
     END LOOP;
 
-    IF v_rows > 1 THEN
+    IF v_read.rows > 1 THEN
         v_say := array_replace(array_replace(v_say, 'sold-out', 'elsewhere'),
                                'insufficient', 'elsewhere');
     END IF;
-    RETURN QUERY SELECT 0, v_say, NULL::uuid, NULL::text, NULL::boolean, NULL::boolean,
-                        v_now, v_now + v_sku.hold, NULL::text, v_left, v_row_us, v_locked;
+    ord := 0;
+    verdicts := v_say;
+    created_at := v_now;
+    expires_at := v_now + v_read.hold;
+    remaining := v_left;
+    row_us := v_row_us;
+    locked_at := v_locked;
+    RETURN NEXT;
     IF v_say && ARRAY['replay', 'key-reused'] THEN
         RETURN QUERY
         SELECT q.o::integer, NULL::text[], r.id, r.status::text, r.settling,
