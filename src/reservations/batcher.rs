@@ -173,7 +173,9 @@ mod tests {
         }
         let whole = batcher.ask(&tasks, 7, |mut turns| async move {
             while let Some(questions) = turns.next().await {
-                questions.into_iter().for_each(|question| question.answer(1));
+                for question in questions {
+                    question.answer(1);
+                }
             }
         });
         assert_eq!(whole.await, Ok(1));
@@ -185,7 +187,9 @@ mod tests {
         let asking = (0..9).map(|n| {
             batcher.ask(&tasks, n, |mut turns| async move {
                 while let Some(questions) = turns.next().await {
-                    questions.into_iter().for_each(|question| question.answer(0));
+                    for question in questions {
+                        question.answer(0);
+                    }
                 }
             })
         });

@@ -78,10 +78,9 @@ async fn send(ledger: Ledger, mut turns: Turns<Payment, Heard>) {
                 let each_alone = matches!(error.mishap(), Mishap::Refused | Mishap::TooMuch);
                 let error = Arc::new(error);
                 for question in questions {
-                    question.answer(match each_alone {
-                        true => Ok(SaidTogether::Alone),
-                        false => Err(Arc::clone(&error)),
-                    });
+                    let heard =
+                        if each_alone { Ok(SaidTogether::Alone) } else { Err(Arc::clone(&error)) };
+                    question.answer(heard);
                 }
             }
         }

@@ -9,6 +9,7 @@ mod browsing;
 mod check;
 mod compare;
 mod config;
+mod confirms;
 mod control;
 mod control_cli;
 mod control_ground;

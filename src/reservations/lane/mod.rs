@@ -141,8 +141,7 @@ impl Lanes {
         let (reply, answer) = oneshot::channel();
         let waiter = Waiter { reply, patience: patience.clone() };
         if self.0.push(&row, Entry::new(take, waiter))? {
-            let shared = Arc::clone(&self.0);
-            self.0.tasks.spawn(shared.send(row));
+            self.0.tasks.spawn(Arc::clone(&self.0).send(row));
         }
         answer.await.unwrap_or_else(|_| Err(LaneError::Unknown(garbled("a lane broke off"))))
     }

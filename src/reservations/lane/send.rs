@@ -71,7 +71,9 @@ impl Shared {
                 };
                 let mishap = error.mishap();
                 if mishap == Mishap::LinkLost {
-                    jobs.iter_mut().for_each(|job| job.unsure = true);
+                    for job in &mut jobs {
+                        job.unsure = true;
+                    }
                     *link = None;
                 }
                 tracing::warn!(%error, orders = jobs.len(), tries, "lane.call_failed");
@@ -130,7 +132,9 @@ fn answer(jobs: Jobs, answers: Vec<Option<Taken>>) -> Vec<Entry<Waiter>> {
             }));
         } else {
             let failed = LaneError::Undone(Arc::new(DatabaseError::Contended));
-            waiters.for_each(|waiter| waiter.tell(Err(failed.clone())));
+            for waiter in waiters {
+                waiter.tell(Err(failed.clone()));
+            }
         }
     }
     again
@@ -139,10 +143,10 @@ fn answer(jobs: Jobs, answers: Vec<Option<Taken>>) -> Vec<Entry<Waiter>> {
 fn give_up(jobs: Jobs, error: DatabaseError) {
     let error = Arc::new(error);
     for job in jobs {
-        let failed = match job.unsure {
-            true => LaneError::Unknown(Arc::clone(&error)),
-            false => LaneError::Undone(Arc::clone(&error)),
-        };
-        job.waiters.into_iter().for_each(|waiter| waiter.tell(Err(failed.clone())));
+        let error = Arc::clone(&error);
+        let failed = if job.unsure { LaneError::Unknown(error) } else { LaneError::Undone(error) };
+        for waiter in job.waiters {
+            waiter.tell(Err(failed.clone()));
+        }
     }
 }

@@ -140,7 +140,7 @@ impl Ledger {
         let hash = take.cart.body_hash();
         let hash = hash.as_slice();
         let [sale, buyer, key] = columns(&take.order);
-        let closes = i64::try_from(take.closes_ms).unwrap_or(i64::MAX);
+        let closes = closes(take);
         let (skus, quantities): (Vec<_>, Vec<_>) =
             lines.iter().map(|line| (line.sku.as_str(), i64::from(line.qty.get()))).unzip();
         #[rustfmt::skip]
@@ -151,6 +151,12 @@ impl Ledger {
         let row = found.first().ok_or_else(|| DatabaseError::Garbled("no answer".into()))?;
         read(row, take, resent)
     }
+}
+
+/// When no new holds are made any more; Postgres knows of no instants beyond some millennia.
+pub(super) fn closes(take: &Take) -> i64 {
+    const YEAR_9999_MS: i64 = 253_402_300_799_000;
+    i64::try_from(take.closes_ms).map_or(YEAR_9999_MS, |ms| ms.min(YEAR_9999_MS))
 }
 
 /// None: another transaction was faster with this key. `resent`: an earlier try may be committed.

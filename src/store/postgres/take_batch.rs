@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 
 use super::database::{Client, DatabaseError};
 use super::ledger::{Ledger, column, instant, parsed};
-use super::take::{NoUnits, Take, Taken, known, refused};
+use super::take::{NoUnits, Take, Taken, closes, known, refused};
 use crate::domain::reservation::{Line, Reservation, Status};
 
 /// The most orders in one call.
@@ -40,7 +40,7 @@ impl Ledger {
             return Ok(TakenBatch { answers: vec![], row_us: 0, locked_at: None });
         };
         let (sku, sale) = (line.sku.as_str(), last.order.sale.as_str());
-        let closes = i64::try_from(last.closes_ms).unwrap_or(i64::MAX);
+        let closes = closes(last);
         let each = || takes.iter().map(|(take, _)| take);
         let ids: Vec<_> = each().map(|take| take.id).collect();
         let buyers: Vec<_> = each().map(|take| take.order.buyer.as_str()).collect();
