@@ -5,6 +5,7 @@
 //! minutes.
 
 mod load;
+mod rounds;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use load::{ROUNDS, Requests, Seen, load, median, run, say};
+use load::{Requests, Seen, load};
+use rounds::{ROUNDS, median, run, say};
 use serde_json::Value;
 use stanchion::clock::{Clock, SystemClock};
 use stanchion::domain::admission::Admission;
@@ -32,6 +34,8 @@ const KNOWN: u64 = 4_096;
 /// Admissions that it sees for the first time; those of the first come around unless there are
 /// more than it remembers.
 const FRESH: u64 = 65_536;
+/// Those who are told "sold out" are the [`KNOWN`] after them, who hold nothing.
+const EMPTY_HANDED: u64 = FRESH;
 const VISITORS: u64 = 64;
 
 fn main() -> Result<()> {
@@ -49,9 +53,10 @@ async fn measure() -> Result<()> {
         let lanes = lanes_alone()?;
         for clients in CLIENTS {
             let alone = lanes.iter().find(|(of, _)| *of == clients).map_or(0.0, |(_, rate)| *rate);
-            let order = house.run(clients, &house.orders("HOT", KNOWN), 201).await?;
-            let fresh = house.run(clients, &house.orders("HOT", FRESH), 201).await?;
-            let sold_out = house.run(clients, &house.orders("GONE", KNOWN), 409).await?;
+            let order = house.run(clients, &house.orders("HOT", 0, KNOWN), 201).await?;
+            let fresh = house.run(clients, &house.orders("HOT", 0, FRESH), 201).await?;
+            let sold_out =
+                house.run(clients, &house.orders("GONE", EMPTY_HANDED, KNOWN), 409).await?;
             let polls = house.run(clients, &house.polls, 200).await?;
             let of = |what: &str| format!("{clients:>4} clients: {what}");
             note(of("lanes alone, takes/s"), alone);
@@ -110,7 +115,7 @@ impl House {
         let core = host(&installation.cores[0].url("core")?);
         let public = host(&installation.gateways[0].url("public")?);
         let keys = Keys::load(&folder.join("keys"))?;
-        let admissions = (0..FRESH).map(|number| admission(&keys, number));
+        let admissions = (0..EMPTY_HANDED + KNOWN).map(|number| admission(&keys, number));
         let house = Self {
             admissions: Arc::new(admissions.collect::<Result<_>>()?),
             polls: polls(&public).await?,
@@ -122,17 +127,18 @@ impl House {
             _stores: stores,
         };
         // The one unit of the SKU that is sold out from here on.
-        load(&house.core, 1, TIME / 20, &house.next, &house.orders("GONE", 1)).await?;
+        load(&house.core, 1, TIME / 20, &house.next, &house.orders("GONE", 0, 1)).await?;
         Ok(house)
     }
 
-    /// One unit for the next of so many shoppers, each time under another order key.
-    fn orders(&self, sku: &str, shoppers: u64) -> Requests {
+    /// One unit for the next of so many shoppers from the `first` on, each time under another
+    /// order key.
+    fn orders(&self, sku: &str, first: u64, shoppers: u64) -> Requests {
         let (admissions, key) = (Arc::clone(&self.admissions), self.core_key.clone());
         let body = format!(r#"{{"lines":[{{"sku":"{sku}","qty":1}}]}}"#);
         let length = body.len();
         Arc::new(move |number| {
-            let shopper = usize::try_from(number % shoppers).unwrap_or_default();
+            let shopper = usize::try_from(first + number % shoppers).unwrap_or_default();
             format!(
                 "POST /v1/reservations HTTP/1.1\r\nhost: core\r\nauthorization: Bearer {key}\r\n\
                  stanchion-admission: {}\r\nidempotency-key: k{number}\r\n\

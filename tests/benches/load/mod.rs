@@ -2,7 +2,6 @@
 //! server, which has the same cores.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,9 +10,6 @@ use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-
-/// How often each thing is measured; medians are told.
-pub(crate) const ROUNDS: usize = 3;
 
 /// The bytes of request number n.
 pub(crate) type Requests = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
@@ -100,21 +96,4 @@ async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
         }
         return Ok(status);
     }
-}
-
-/// The middle one.
-pub(crate) fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-}
-
-/// Writes a line.
-pub(crate) fn say(line: &str) -> Result<()> {
-    writeln!(std::io::stdout(), "{line}").context("writing to standard output")
-}
-
-/// A runtime as the program's own.
-pub(crate) fn run(work: impl Future<Output = Result<()>>) -> Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
