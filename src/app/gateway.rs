@@ -16,7 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::secret::secret;
 use crate::config::settings::{Certificate, Listener, Sale};
 use crate::domain::limits::AddressKey;
-use crate::gateway::{Gateway, GatewayParts};
+use crate::gateway::{Gateway, GatewayParts, bounds};
 use crate::http::guests::{Caps, Guests};
 use crate::http::listener::{self, Options, Peer};
 use crate::http::tls::{Certificates, PairFiles};
@@ -136,6 +136,7 @@ fn serve(
             proxy_protocol: listener.proxy_protocol,
             guests: Some(Arc::clone(&guests)),
             trusted: gateway.trusted(),
+            bounds: bounds::of_connections(&limits.client),
             drain: CONNECTION_DRAIN,
         };
         let gateway = Arc::clone(gateway);

@@ -1,8 +1,8 @@
 //! What a key is when the file does not say.
 
 use super::settings::{
-    Account, AccountSource, Core, Keys, Limits, Listener, Ops, Public, QuotaSettings, Redis,
-    RedisMode, Shop,
+    Account, AccountSource, ClientLimits, Core, Keys, Limits, Listener, Ops, Public, QuotaSettings,
+    Redis, RedisMode, Shop,
 };
 use super::span::Span;
 use crate::domain::rate::Rate;
@@ -39,6 +39,8 @@ impl Default for Shop {
             connect_timeout: Span::seconds(3),
             response_timeout: Span::seconds(60),
             body_idle_timeout: Span::seconds(60),
+            stream_idle_timeout: Span::seconds(600),
+            max_requests: 1024,
             pool_idle: Span::seconds(4),
             secret_env: String::new(),
             http2: false,
@@ -97,10 +99,36 @@ impl Default for Limits {
             max_connections: 10_000,
             max_connections_per_ip: 4_096,
             max_handshakes_per_ip: 64,
+            client: ClientLimits::default(),
             per_ip: quota(20, 60),
             per_account: quota(5, 20),
             per_admission: quota(10, 40),
             poll: quota(1, 5),
+        }
+    }
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            proxy_header_timeout: Span::seconds(3),
+            handshake_timeout: Span::seconds(10),
+            first_request_timeout: Span::seconds(10),
+            head_timeout: Span::seconds(15),
+            trusted_head_timeout: Span::seconds(75),
+            h2_idle_timeout: Span::seconds(75),
+            body_idle_timeout: Span::seconds(30),
+            write_timeout: Span::seconds(60),
+            min_rate: 240,
+            max_target_bytes: 8 * 1024,
+            max_head_bytes: 64 * 1024,
+            max_fields: 100,
+            max_fields_and_crumbs: 200,
+            max_body_bytes: 64 * 1024 * 1024,
+            max_streams: 100,
+            max_requests: 10_000,
+            max_age: Span::seconds(3_600),
+            max_upgraded: 4_096,
         }
     }
 }

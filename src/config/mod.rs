@@ -1,6 +1,7 @@
 //! Settings: one TOML file, validated whole before anything is bound.
 
 mod advice;
+mod clients;
 mod cure;
 pub mod defaults;
 mod document;

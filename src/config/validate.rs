@@ -108,9 +108,11 @@ fn shop(shop: &Shop, findings: &mut Findings<'_, '_>) {
         ("shop.connect_timeout", shop.connect_timeout),
         ("shop.response_timeout", shop.response_timeout),
         ("shop.body_idle_timeout", shop.body_idle_timeout),
+        ("shop.stream_idle_timeout", shop.stream_idle_timeout),
     ] {
         at_least(key, span, Span::millis(100), findings);
     }
+    findings.must(shop.max_requests > 0, "shop.max_requests", "must be at least 1");
     findings.must(
         !shop.http2,
         "shop.http2",
@@ -222,6 +224,7 @@ fn limits(limits: &Limits, findings: &mut Findings<'_, '_>) {
     ] {
         findings.must(most > 0, key, "must be at least 1");
     }
+    super::clients::validate(&limits.client, findings);
     let quota = |key: &str, quota: QuotaSettings, findings: &mut Findings<'_, '_>| {
         let key = format!("limits.{key}.burst");
         findings.must(quota.burst > 0, &key, "must be at least 1, or nothing would ever pass");

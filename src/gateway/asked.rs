@@ -1,7 +1,7 @@
 //! One request on its way through the pipeline.
 
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper::header;
+use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Version};
 
@@ -10,9 +10,11 @@ use super::reader::{Reader, reader};
 use crate::domain::path::Canonical;
 use crate::http::body::{self, Drained};
 use crate::http::client_ip::Client;
-use crate::http::guard::{Head, TARGET_BYTES_MAX};
+use crate::http::guard::Head;
 use crate::http::listener::Peer;
 
+/// Longest path to come back to, in bytes.
+const BACK_BYTES_MAX: usize = 8 * 1024;
 /// Read and dropped of a body that nobody wants, so that its sender sees the answer.
 const DRAIN_BYTES_MAX: usize = 256 * 1024;
 
@@ -22,6 +24,8 @@ pub(super) struct Asked {
     pub(super) parts: Parts,
     /// Taken by whoever reads or forwards it.
     pub(super) body: Option<Incoming>,
+    /// Whoever took the body left some of it: what follows on the connection is no request.
+    pub(super) spoilt: bool,
     /// What the guard found.
     pub(super) head: Head,
     /// Who asks.
@@ -34,6 +38,8 @@ pub(super) struct Asked {
     pub(super) reader: Reader,
     /// How its subject stands with the quota that it was counted under.
     pub(super) standing: Option<Standing>,
+    /// Why the shop did not answer, as `Proxy-Status` says it.
+    pub(super) failure: Option<HeaderValue>,
 }
 
 impl Asked {
@@ -46,7 +52,18 @@ impl Asked {
     ) -> Self {
         let (parts, body) = request.into_parts();
         let reader = reader(&parts.headers);
-        Self { parts, body: Some(body), head, client, peer, path, reader, standing: None }
+        Self {
+            parts,
+            body: Some(body),
+            spoilt: false,
+            head,
+            client,
+            peer,
+            path,
+            reader,
+            standing: None,
+            failure: None,
+        }
     }
 
     /// The method.
@@ -116,6 +133,7 @@ impl Asked {
                 }
                 body::drain(body, DRAIN_BYTES_MAX).await
             }
+            Some(_) | None if self.spoilt => Drained::Cut,
             Some(_) | None => Drained::Whole,
         }
     }
@@ -130,7 +148,7 @@ impl Asked {
 pub(super) fn own_path(raw: &str) -> Option<&str> {
     let path = raw.starts_with('/')
         && !raw.starts_with("//")
-        && raw.len() <= TARGET_BYTES_MAX
+        && raw.len() <= BACK_BYTES_MAX
         && raw.bytes().all(|b| b.is_ascii_graphic() && b != b'\\')
         && Canonical::parse(raw.split(['?', '#']).next().unwrap_or_default()).is_ok();
     path.then_some(raw)

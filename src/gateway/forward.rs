@@ -105,7 +105,11 @@ impl Shop {
                 }
                 Ok(response)
             }
-            Err(error) => Err(refusal(&error)),
+            Err(error) => {
+                asked.spoilt = error.is_of_body();
+                asked.failure = error.proxy_status().map(HeaderValue::from_static);
+                Err(refusal(&error))
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ mod answers;
 mod asked;
 pub mod assets;
 mod auth;
+pub mod bounds;
 mod bypass;
 mod checkout;
 mod cookies;
@@ -49,6 +50,7 @@ pub use sale::SaleError;
 use crate::clock::{Clock, RoomClock};
 use crate::config::Settings;
 use crate::http::client_ip::Trusted;
+use crate::http::guard::Sizes;
 use crate::http::proxy::Proxy;
 use crate::http::upstream::{OriginError, Times, Upstream};
 use crate::room::Room;
@@ -121,6 +123,7 @@ pub struct Gateway {
     keys: Arc<Keys>,
     clock: RoomClock,
     trusted: Trusted,
+    sizes: Sizes,
     /// Lower case, without port.
     hostnames: Vec<String>,
     cors_origins: ArcSwap<Vec<String>>,
@@ -137,9 +140,12 @@ impl Gateway {
             response: settings.shop.response_timeout.duration(),
             body_idle: settings.shop.body_idle_timeout.duration(),
             pool_idle: settings.shop.pool_idle.duration(),
+            in_flight: settings.shop.max_requests,
         };
         let upstream = Upstream::new(&settings.shop.origins, times).map_err(GatewayError::Shop)?;
-        let proxy = Proxy::new(upstream, parts.draining.clone(), parts.connections);
+        let allowance = bounds::of_proxying(settings);
+        let (draining, connections) = (parts.draining.clone(), parts.connections);
+        let proxy = Proxy::new(upstream, allowance, draining, connections);
         let core = CoreClient::new(&parts.core_url, &parts.core_key).map_err(GatewayError::Core)?;
         let core = Arc::new(core);
         let holds = Arc::new(Holds::new(Arc::clone(&core)));
@@ -158,6 +164,7 @@ impl Gateway {
             keys: parts.keys,
             clock: parts.clock,
             trusted: Trusted::new(settings.public.trusted_proxies.clone()),
+            sizes: bounds::sizes(&settings.limits.client),
             hostnames: hostnames
                 .map(|name| name.trim_end_matches('.').to_ascii_lowercase())
                 .collect(),

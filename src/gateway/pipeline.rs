@@ -52,7 +52,7 @@ impl Gateway {
         client: Client,
         peer: Peer,
     ) -> Response<Body> {
-        let head = match guard::check(&request) {
+        let head = match guard::check(&request, &self.sizes) {
             Ok(head) => head,
             Err(fault) => return self.faulty(&request, fault),
         };
@@ -75,6 +75,9 @@ impl Gateway {
         };
         if let Some(standing) = asked.standing {
             standing.tell(response.headers_mut());
+        }
+        if let Some(failure) = asked.failure.take() {
+            response.headers_mut().insert(respond::PROXY_STATUS, failure);
         }
         if asked.drop_body().await == Drained::Cut && asked.is_http1() {
             respond::close(&mut response);

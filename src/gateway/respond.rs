@@ -16,6 +16,9 @@ use crate::http::body::{self, Body};
 /// Tells machines what kind of answer this is.
 pub(super) const STANCHION_ANSWER: HeaderName = HeaderName::from_static("stanchion-answer");
 
+/// Tells operators which hop failed, and how (RFC 9209).
+pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARY: HeaderValue =
@@ -194,7 +197,10 @@ fn view(refusal: &Refusal, place: &Place<'_>) -> PageView {
     view.login_url =
         (state == PageState::SignIn).then(|| sign_in_link(place.login_url, place.next));
     view.retry_after_ms = refusal.retry_after_ms;
-    view.join_key = super::waiting::fresh_key();
+    // A cache may show a 5xx to others: with one key, two would get one place.
+    if refusal.http_status() < 500 {
+        view.join_key = super::waiting::fresh_key();
+    }
     view.problem = Some(note);
     view
 }

@@ -7,12 +7,24 @@ use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use super::hop::elements;
 use super::host;
 
-/// Longest request target, in bytes.
-pub const TARGET_BYTES_MAX: usize = 8 * 1024;
-/// Most header fields, cookies (which HTTP/2 splits into crumbs) not counted.
-const FIELDS_MAX: usize = 100;
-/// Most header fields, crumbs counted.
-const FIELDS_AND_CRUMBS_MAX: usize = 200;
+/// How large a request's head may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Request line and headers together, in bytes.
+    pub head: usize,
+    /// The request target, in bytes.
+    pub target: usize,
+    /// Header fields, cookies (which HTTP/2 splits into crumbs) not counted.
+    pub fields: usize,
+    /// Header fields, crumbs counted.
+    pub fields_and_crumbs: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { head: 64 * 1024, target: 8 * 1024, fields: 100, fields_and_crumbs: 200 }
+    }
+}
 
 /// The methods told in `Allow`.
 pub const ALLOW: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -55,10 +67,10 @@ pub struct Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeadFault {
     /// The target is too long.
-    #[error("the request target is longer than 8 KiB")]
+    #[error("the request target is too long")]
     TargetTooLong,
     /// There are too many headers.
-    #[error("the request has more than 100 header fields")]
+    #[error("the request has too many header fields")]
     TooManyFields,
     /// CONNECT, TRACE, TRACK.
     #[error("this method is not served here")]
@@ -78,6 +90,9 @@ pub enum HeadFault {
     /// `Connection` names a header that others rely on.
     #[error("the Connection header names a header that may not be removed")]
     Nominated,
+    /// An HTTP/2 header value that HTTP/1.1 would read differently.
+    #[error("a header value begins or ends with a blank")]
+    Padded,
     /// Anything but `100-continue`.
     #[error("only 'Expect: 100-continue' is known here")]
     Expect,
@@ -99,14 +114,15 @@ impl HeadFault {
             | Self::HostsDiffer
             | Self::Target
             | Self::TransferEncoding
-            | Self::Nominated => StatusCode::BAD_REQUEST,
+            | Self::Nominated
+            | Self::Padded => StatusCode::BAD_REQUEST,
         }
     }
 }
 
 /// Checks a head.
-pub fn check<B: HttpBody>(request: &Request<B>) -> Result<Head, HeadFault> {
-    check_size(request)?;
+pub fn check<B: HttpBody>(request: &Request<B>, sizes: &Sizes) -> Result<Head, HeadFault> {
+    check_size(request, sizes)?;
     check_method(request)?;
     let authority = host::only(request)?;
     check_framing(request)?;
@@ -120,14 +136,14 @@ pub fn check<B: HttpBody>(request: &Request<B>) -> Result<Head, HeadFault> {
     Ok(Head { host, authority, upgrade: asked_upgrade(request) })
 }
 
-fn check_size<B>(request: &Request<B>) -> Result<(), HeadFault> {
+fn check_size<B>(request: &Request<B>, sizes: &Sizes) -> Result<(), HeadFault> {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    if target > TARGET_BYTES_MAX {
+    if target > sizes.target {
         return Err(HeadFault::TargetTooLong);
     }
     let headers = request.headers();
     let crumbs = headers.get_all(header::COOKIE).iter().count();
-    if headers.len() - crumbs > FIELDS_MAX || headers.len() > FIELDS_AND_CRUMBS_MAX {
+    if headers.len() - crumbs > sizes.fields || headers.len() > sizes.fields_and_crumbs {
         return Err(HeadFault::TooManyFields);
     }
     Ok(())
@@ -156,6 +172,9 @@ fn check_framing<B>(request: &Request<B>) -> Result<(), HeadFault> {
     if elements(headers, &header::CONNECTION).any(may_not_be_nominated) {
         return Err(HeadFault::Nominated);
     }
+    if request.version() == Version::HTTP_2 && headers.values().any(is_padded) {
+        return Err(HeadFault::Padded);
+    }
     for expectation in headers.get_all(header::EXPECT) {
         let known = expectation.to_str().is_ok_and(|v| v.eq_ignore_ascii_case("100-continue"));
         if !known {
@@ -163,6 +182,12 @@ fn check_framing<B>(request: &Request<B>) -> Result<(), HeadFault> {
         }
     }
     Ok(())
+}
+
+fn is_padded(value: &HeaderValue) -> bool {
+    let blank = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+    let bytes = value.as_bytes();
+    blank(bytes.first()) || blank(bytes.last())
 }
 
 fn may_not_be_nominated(element: &str) -> bool {
@@ -215,8 +240,16 @@ pub(super) mod tests {
         builder.body(body::empty()).unwrap()
     }
 
+    pub(in crate::http) fn checked(
+        method: &str,
+        target: &str,
+        lines: &[(&str, &str)],
+    ) -> Result<Head, HeadFault> {
+        check(&request(method, target, lines), &Sizes::default())
+    }
+
     pub(in crate::http) fn fault(method: &str, target: &str, lines: &[(&str, &str)]) -> HeadFault {
-        check(&request(method, target, lines)).unwrap_err()
+        checked(method, target, lines).unwrap_err()
     }
 
     #[test]
@@ -228,7 +261,7 @@ pub(super) mod tests {
         }
         let two = [host, ("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")];
         assert_eq!(fault("POST", "/", &two), HeadFault::TransferEncoding);
-        assert!(check(&request("POST", "/", &[host, ("transfer-encoding", "chunked ")])).is_ok());
+        assert!(checked("POST", "/", &[host, ("transfer-encoding", "chunked ")]).is_ok());
     }
 
     #[test]
@@ -245,7 +278,7 @@ pub(super) mod tests {
         assert_eq!(fault("TRACE", "/", &[host]), HeadFault::Method);
         assert_eq!(fault("CONNECT", "shop.test:443", &[host]), HeadFault::Method);
         assert_eq!(fault("OPTIONS", "*", &[host]), HeadFault::ServerItself);
-        let long = format!("/{}", "a".repeat(TARGET_BYTES_MAX));
+        let long = format!("/{}", "a".repeat(Sizes::default().target));
         assert_eq!(fault("GET", &long, &[host]), HeadFault::TargetTooLong);
         let mut many = vec![("x-a", "1"); 100];
         many.push(host);
@@ -258,7 +291,7 @@ pub(super) mod tests {
         let asked = |lines: &[(&str, &str)]| {
             let mut all = vec![("host", "shop.test"), ("connection", "keep-alive, Upgrade")];
             all.extend_from_slice(lines);
-            check(&request("GET", "/", &all)).unwrap().upgrade
+            checked("GET", "/", &all).unwrap().upgrade
         };
         assert_eq!(asked(&[("upgrade", "WebSocket")]), Upgrade::WebSocket);
         assert_eq!(asked(&[("upgrade", "foo")]), Upgrade::No);

@@ -72,8 +72,7 @@ pub(super) fn bare(authority: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::guard::check;
-    use crate::http::guard::tests::{fault, request};
+    use crate::http::guard::tests::{checked, fault};
 
     #[test]
     fn ed_09_exactly_one_valid_host() {
@@ -86,14 +85,14 @@ mod tests {
         for (host, wanted) in
             [("SHOP.test.", "shop.test"), ("shop.test:8080", "shop.test"), ("[::1]:80", "[::1]")]
         {
-            assert_eq!(check(&request("GET", "/", &[("host", host)])).unwrap().host, wanted);
+            assert_eq!(checked("GET", "/", &[("host", host)]).unwrap().host, wanted);
         }
     }
 
     #[test]
     fn ed_10_an_absolute_target_must_name_the_same_host() {
         let host = [("host", "shop.test")];
-        assert!(check(&request("GET", "http://SHOP.test:80/a", &host)).is_ok());
+        assert!(checked("GET", "http://SHOP.test:80/a", &host).is_ok());
         assert_eq!(fault("GET", "http://evil.test/a", &host), HeadFault::HostsDiffer);
         assert_eq!(fault("GET", "http://shop.test/a", &[]), HeadFault::Host);
     }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, Body};
+use super::bounds::Bounds;
 use super::client_ip::Trusted;
 use super::connection;
 use super::guests::{Guest, Guests};
@@ -48,6 +49,8 @@ pub struct Options {
     /// Peers that stand for many visitors: their idle connections are kept longer, and they are
     /// no guests.
     pub trusted: Trusted,
+    /// What one client may take.
+    pub bounds: Bounds,
     /// How long requests may run on after a soft stop.
     pub drain: Duration,
 }
@@ -60,6 +63,7 @@ impl Default for Options {
             proxy_protocol: false,
             guests: None,
             trusted: Trusted::default(),
+            bounds: Bounds::default(),
             drain: Duration::from_secs(30),
         }
     }

@@ -6,19 +6,26 @@
 
 pub mod bearer;
 pub mod body;
+pub mod bounds;
 pub mod client_ip;
 mod connection;
+mod failure;
+mod gathered;
 pub mod guard;
 pub mod guests;
 pub mod hop;
 mod host;
 pub mod json;
+mod life;
 pub mod listener;
 mod origin;
 pub mod paced;
+pub mod patience;
 pub mod proxy;
 mod proxy_protocol;
+mod seated;
 mod stall;
+mod streams;
 pub mod tls;
 mod tunnel;
 pub mod upstream;

@@ -1,6 +1,8 @@
 //! One address of a service behind us, and the idle connections to it.
 
 use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +20,10 @@ use super::well::Well;
 
 /// Idle connections kept for each address.
 const IDLE_MAX: usize = 64;
+/// A connection is not used again when it is older.
+const AGE_MAX: Duration = Duration::from_mins(5);
+/// The same when the address is a name, which may have moved meanwhile.
+const NAMED_AGE_MAX: Duration = Duration::from_secs(30);
 /// Between two probes; who answered within it is not asked.
 pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// A shop's response head: fields, and bytes.
@@ -34,13 +40,23 @@ pub struct OriginError;
 pub(super) struct Origin {
     host: String,
     port: u16,
+    age_max: Duration,
+    /// Where the name led when it last led anywhere.
+    known: Mutex<Vec<SocketAddr>>,
     idle: Mutex<Vec<Idle>>,
     well: Well,
 }
 
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) sender: SendRequest<Body>,
+    born: Instant,
+}
+
 #[derive(Debug)]
 struct Idle {
-    sender: SendRequest<Body>,
+    link: Link,
     since: Instant,
 }
 
@@ -51,9 +67,13 @@ impl Origin {
             && matches!(uri.path(), "" | "/")
             && uri.query().is_none();
         let host = uri.host().filter(|host| plain && !host.is_empty()).ok_or(OriginError)?;
+        let host = host.trim_matches(['[', ']']);
+        let is_name = host.parse::<IpAddr>().is_err();
         Ok(Self {
-            host: host.trim_matches(['[', ']']).to_owned(),
+            host: host.to_owned(),
             port: uri.port_u16().unwrap_or(80),
+            age_max: if is_name { NAMED_AGE_MAX } else { AGE_MAX },
+            known: Mutex::default(),
             idle: Mutex::default(),
             well: Well::default(),
         })
@@ -83,7 +103,7 @@ impl Origin {
         if self.well.answered_within(now(), PROBE_EVERY) {
             return;
         }
-        let Ok(mut sender) = self.connect(wait_max).await else { return };
+        let Ok(mut link) = self.connect(wait_max).await else { return };
         if !self.well.is_mute() {
             return;
         }
@@ -92,30 +112,31 @@ impl Origin {
         if let Ok(host) = HeaderValue::from_str(&self.to_string()) {
             request.headers_mut().insert(header::HOST, host);
         }
-        let answer = tokio::time::timeout(wait_max, sender.send_request(request)).await;
+        let answer = tokio::time::timeout(wait_max, link.sender.send_request(request)).await;
         if let Ok(Ok(_response)) = answer {
             self.answered();
         }
     }
 
-    pub(super) fn take_idle(&self, idle_max: Duration) -> Option<SendRequest<Body>> {
+    pub(super) fn take_idle(&self, idle_max: Duration) -> Option<Link> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|kept| !kept.sender.is_closed() && kept.since.elapsed() < idle_max);
-        idle.pop().map(|kept| kept.sender)
+        idle.retain(|kept| {
+            !kept.link.sender.is_closed()
+                && kept.since.elapsed() < idle_max
+                && kept.link.born.elapsed() < self.age_max
+        });
+        idle.pop().map(|kept| kept.link)
     }
 
-    pub(super) fn keep(&self, sender: SendRequest<Body>) {
+    fn keep(&self, link: Link) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
-            idle.push(Idle { sender, since: Instant::now() });
+            idle.push(Idle { link, since: Instant::now() });
         }
     }
 
     /// A new connection; whether it could be made is remembered.
-    pub(super) async fn connect(
-        &self,
-        connect_max: Duration,
-    ) -> Result<SendRequest<Body>, UpstreamError> {
+    pub(super) async fn connect(&self, connect_max: Duration) -> Result<Link, UpstreamError> {
         let dialled = self.dial(connect_max).await;
         let changed = match &dialled {
             Ok(_) => self.well.connected(),
@@ -131,8 +152,31 @@ impl Origin {
         dialled
     }
 
-    async fn dial(&self, connect_max: Duration) -> Result<SendRequest<Body>, UpstreamError> {
-        let dial = TcpStream::connect((self.host.as_str(), self.port));
+    /// Where the name leads now, or where it led before if nobody can tell.
+    async fn resolved(&self, wait_max: Duration) -> io::Result<Vec<SocketAddr>> {
+        let looked_up = tokio::net::lookup_host((self.host.as_str(), self.port));
+        let found = match tokio::time::timeout(wait_max, looked_up).await {
+            Ok(found) => found.map(Iterator::collect),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        self.or_known(found)
+    }
+
+    fn or_known(&self, found: io::Result<Vec<SocketAddr>>) -> io::Result<Vec<SocketAddr>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match found {
+            Ok(found) if !found.is_empty() => known.clone_from(&found),
+            Err(error) if known.is_empty() => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        Ok(known.clone())
+    }
+
+    async fn dial(&self, connect_max: Duration) -> Result<Link, UpstreamError> {
+        let dial = async {
+            let addresses = self.resolved(connect_max / 2).await?;
+            TcpStream::connect(addresses.as_slice()).await
+        };
         let stream = tokio::time::timeout(connect_max, dial)
             .await
             .map_err(|_| UpstreamError::ConnectTimeout)?
@@ -153,20 +197,20 @@ impl Origin {
                 tracing::debug!(%error, "a connection to a service behind us broke");
             }
         });
-        Ok(sender)
+        Ok(Link { sender, born: Instant::now() })
     }
 
     /// Sees to it that the connection returns to the pool once the response's body has ended.
     pub(super) fn kept(
         self: &Arc<Self>,
-        mut sender: SendRequest<Body>,
+        mut link: Link,
         response: Response<Incoming>,
     ) -> Response<Incoming> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response;
         }
-        if sender.is_ready() {
-            self.keep(sender);
+        if link.sender.is_ready() {
+            self.keep(link);
             return response;
         }
         let origin = Arc::clone(self);
@@ -175,8 +219,8 @@ impl Origin {
             reason = "ends when the body does, or with its connection"
         )]
         tokio::spawn(async move {
-            if sender.ready().await.is_ok() {
-                origin.keep(sender);
+            if link.sender.ready().await.is_ok() {
+                origin.keep(link);
             }
         });
         response
@@ -198,6 +242,22 @@ fn now() -> std::time::Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ed_88_a_name_that_moves_is_followed_and_one_that_is_lost_is_where_it_was() {
+        let origin = Origin::parse("http://shop.test").unwrap();
+        let (a, b): (SocketAddr, SocketAddr) =
+            (([192, 0, 2, 1], 80).into(), ([192, 0, 2, 2], 80).into());
+        let lost = || io::Error::other("SERVFAIL");
+
+        assert!(origin.or_known(Err(lost())).is_err());
+        assert_eq!(origin.or_known(Ok(vec![a])).unwrap(), [a]);
+        assert_eq!(origin.or_known(Ok(vec![b])).unwrap(), [b]);
+        assert_eq!(origin.or_known(Err(lost())).unwrap(), [b]);
+        assert_eq!(origin.or_known(Ok(vec![])).unwrap(), [b]);
+        assert_eq!(origin.age_max, NAMED_AGE_MAX, "a hot pool does not keep the old one");
+        assert_eq!(Origin::parse("http://192.0.2.1").unwrap().age_max, AGE_MAX);
+    }
 
     #[test]
     fn an_address_is_http_host_and_port() {

@@ -1,4 +1,4 @@
-//! A body that must keep moving: no frame for too long is an error.
+//! A body that must keep moving: who sends too little of it for too long has sent enough.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::body::BodyError;
+use super::patience::{Pace, Patience};
 
-/// Nothing arrived for this long.
+/// Nothing arrived for too long, or too little.
 #[derive(Debug, thiserror::Error)]
-#[error("the body stood still for {0:?}")]
+#[error("the body stood still, or nearly, for {0:?}")]
 pub struct StoodStill(pub Duration);
 
 /// More arrived than may.
@@ -36,17 +37,20 @@ impl Progress {
 /// A body with a bound on its pauses and on its length.
 pub struct Paced<B> {
     inner: B,
-    idle_max: Duration,
+    pace: Pace,
+    patience: Patience,
     bytes_max: u64,
     progress: Progress,
-    /// Armed only while nothing is there, so that a fast body costs no timer.
-    pause: Option<Pin<Box<Sleep>>>,
+    /// Armed only while nothing is there, so that a fast body costs no timer. What the reader
+    /// takes for itself is not held against the sender.
+    pause: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl<B> Paced<B> {
-    /// Fails when no frame comes for `idle_max`, or more than `bytes_max` bytes come.
-    pub fn new(inner: B, idle_max: Duration, bytes_max: u64) -> Self {
-        Self { inner, idle_max, bytes_max, progress: Progress::default(), pause: None }
+    /// Fails when its sender falls behind `pace`, or more than `bytes_max` bytes come.
+    pub fn new(inner: B, pace: Pace, bytes_max: u64) -> Self {
+        let patience = Patience::new(pace);
+        Self { inner, pace, patience, bytes_max, progress: Progress::default(), pause: None }
     }
 
     /// A view of how far the body has come.
@@ -69,21 +73,26 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) {
-            this.pause = None;
+            if let Some((since, _)) = this.pause.take() {
+                this.patience.spend(since.elapsed());
+            }
             let Some(frame) = frame.transpose().map_err(Into::into)? else {
                 return Poll::Ready(None);
             };
-            let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            this.patience.earn(length);
+            let length = length as u64;
             let before = this.progress.0.fetch_add(length, Ordering::Relaxed);
             if before.saturating_add(length) > this.bytes_max {
                 return Poll::Ready(Some(Err(TooLong(this.bytes_max).into())));
             }
             return Poll::Ready(Some(Ok(frame)));
         }
-        let idle_max = this.idle_max;
-        let pause = this.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle_max)));
+        let left = this.patience.left();
+        let (_, pause) =
+            this.pause.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
         ready!(pause.as_mut().poll(context));
-        Poll::Ready(Some(Err(StoodStill(idle_max).into())))
+        Poll::Ready(Some(Err(StoodStill(this.pace.idle_max).into())))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -104,7 +113,8 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_stands_still_ends_in_an_error() {
         let (mut sender, slow) = http_body_util::channel::Channel::<Bytes, BodyError>::new(1);
-        let mut paced = Paced::new(slow, Duration::from_millis(5), 100);
+        let pace = Pace::idle(Duration::from_millis(5));
+        let mut paced = Paced::new(slow, pace, 100);
 
         sender.send_data("a".into()).await.unwrap();
 
@@ -114,8 +124,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn ed_60_a_body_of_a_byte_now_and_then_ends_in_an_error() {
+        let (mut sender, slow) = http_body_util::channel::Channel::<Bytes, BodyError>::new(1);
+        let pace = Pace { idle_max: Duration::from_millis(100), bytes_per_second: 1_000 };
+        let mut paced = Paced::new(slow, pace, 100);
+
+        let sending = async {
+            while sender.send_data("a".into()).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let reading = async {
+            loop {
+                if let Err(error) = paced.frame().await.unwrap() {
+                    return error;
+                }
+            }
+        };
+        let error = tokio::select! {
+            () = sending => unreachable!("its reader is there"),
+            error = reading => error,
+        };
+
+        assert!(error.is::<StoodStill>());
+    }
+
+    #[tokio::test]
     async fn a_body_past_its_bound_ends_in_an_error() {
-        let mut paced = Paced::new(body::full("123456"), Duration::from_secs(5), 5);
+        let pace = Pace::idle(Duration::from_secs(5));
+        let mut paced = Paced::new(body::full("123456"), pace, 5);
 
         let error = paced.frame().await.unwrap().unwrap_err();
 

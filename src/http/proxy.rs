@@ -1,13 +1,10 @@
 //! The streaming reverse proxy: nothing is buffered, either way.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::{Body as HttpBody, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Request, Response, StatusCode, Uri, Version};
@@ -15,24 +12,40 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::body::{self, Body, BodyError};
+use super::body::{self, Body};
+use super::gathered::gather;
 use super::guard::{Head, Upgrade};
 use super::hop;
 use super::paced::Paced;
+use super::patience::Pace;
+use super::seated::Seated;
 use super::tunnel;
 use super::upstream::{Answer, Upstream, UpstreamError};
 
-/// Longest body passed on, either way.
-const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
-/// For the next piece of a client's body.
-const UPLOAD_IDLE_MAX: Duration = Duration::from_secs(30);
-/// Upgraded connections at once.
-const TUNNELS_MAX: usize = 4096;
+/// Of a client's body this much, or all of it, is here before the service hears of the request.
+const GATHERED_BYTES: usize = 8 * 1024;
+/// Requests whose body's beginning is awaited.
+const GATHERING_MAX: usize = 4096;
+
+/// What clients may take of the way to the service.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowance {
+    /// How a request's body must come.
+    pub upload: Pace,
+    /// How long it may be, in bytes.
+    pub upload_bytes: u64,
+    /// Without a byte on an upgraded connection or an event stream.
+    pub stream_idle: Duration,
+    /// Upgraded connections at once.
+    pub tunnels: usize,
+}
 
 /// Passes requests to a service and its responses back.
 #[derive(Debug)]
 pub struct Proxy {
     upstream: Upstream,
+    allowance: Allowance,
+    gathering: Semaphore,
     tunnels: Arc<Semaphore>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -40,8 +53,15 @@ pub struct Proxy {
 
 impl Proxy {
     /// Upgraded connections run among `tasks` and end on `stop`.
-    pub fn new(upstream: Upstream, stop: CancellationToken, tasks: TaskTracker) -> Self {
-        Self { upstream, tunnels: Arc::new(Semaphore::new(TUNNELS_MAX)), stop, tasks }
+    pub fn new(
+        upstream: Upstream,
+        allowance: Allowance,
+        stop: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Self {
+        let gathering = Semaphore::new(GATHERING_MAX);
+        let tunnels = Arc::new(Semaphore::new(allowance.tunnels));
+        Self { upstream, allowance, gathering, tunnels, stop, tasks }
     }
 
     /// The service that requests go to.
@@ -61,14 +81,14 @@ impl Proxy {
     ) -> Result<Response<Body>, UpstreamError> {
         let leaving =
             (head.upgrade == Upgrade::WebSocket).then(|| hyper::upgrade::on(&mut request));
-        if request.body().size_hint().lower() > BODY_BYTES_MAX {
+        if request.body().size_hint().lower() > self.allowance.upload_bytes {
             return Err(UpstreamError::BodyTooLong);
         }
         let (parts, incoming) = request.into_parts();
         let bodiless = incoming.is_end_stream();
-        let upload = Paced::new(incoming, UPLOAD_IDLE_MAX, BODY_BYTES_MAX);
+        let upload = Paced::new(incoming, self.allowance.upload, self.allowance.upload_bytes);
         let progress = upload.progress();
-        let sent = if bodiless { body::empty() } else { body::boxed(upload) };
+        let sent = if bodiless { body::empty() } else { self.gathered(upload).await? };
         let mut onward = Request::new(sent);
         *onward.method_mut() = parts.method;
         *onward.uri_mut() = origin_form(&parts.uri);
@@ -84,6 +104,13 @@ impl Proxy {
         }
     }
 
+    /// A slow upload takes none of the service's places before there is something to send.
+    async fn gathered(&self, upload: Paced<Incoming>) -> Result<Body, UpstreamError> {
+        let _place = self.gathering.try_acquire().map_err(|_| UpstreamError::Full)?;
+        let gathered = gather(upload, GATHERED_BYTES).await;
+        gathered.map(body::boxed).map_err(|error| UpstreamError::of_body(&error))
+    }
+
     fn streamed(&self, response: Response<Incoming>, seat: OwnedSemaphorePermit) -> Response<Body> {
         let (mut parts, incoming) = response.into_parts();
         hop::strip(&mut parts.headers);
@@ -91,8 +118,13 @@ impl Proxy {
         let body = if incoming.is_end_stream() {
             body::empty()
         } else {
-            let paced = Paced::new(incoming, self.upstream.times().body_idle, BODY_BYTES_MAX);
-            body::boxed(Seated { inner: paced, _seat: seat })
+            let idle_max = if is_event_stream(&parts.headers) {
+                self.allowance.stream_idle
+            } else {
+                self.upstream.times().body_idle
+            };
+            let paced = Paced::new(incoming, Pace::idle(idle_max), u64::MAX);
+            body::boxed(Seated::new(paced, seat))
         };
         Response::from_parts(parts, body)
     }
@@ -106,10 +138,10 @@ impl Proxy {
         let seat =
             Arc::clone(&self.tunnels).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         let service = hyper::upgrade::on(&mut response);
-        let stop = self.stop.clone();
+        let (idle_max, stop) = (self.allowance.stream_idle, self.stop.clone());
         self.tasks.spawn(async move {
             tokio::select! {
-                () = tunnel::run(client, service, stop) => {}
+                () = tunnel::run(client, service, idle_max, stop) => {}
                 () = ends => {}
             }
             drop(seat);
@@ -119,6 +151,15 @@ impl Proxy {
         ask_websocket(&mut parts.headers);
         Ok(Response::from_parts(parts, body::empty()))
     }
+}
+
+/// Silence is part of it.
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Path and query only; an empty path becomes `/`.
@@ -149,35 +190,6 @@ fn ask_websocket(headers: &mut HeaderMap) {
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
 }
 
-/// A response's body that counts as under way until it ends.
-struct Seated<B> {
-    inner: B,
-    _seat: OwnedSemaphorePermit,
-}
-
-impl<B> HttpBody for Seated<B>
-where
-    B: HttpBody<Data = Bytes, Error = BodyError> + Unpin,
-{
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        Pin::new(&mut self.get_mut().inner).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -186,6 +198,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::http::guard::Sizes;
     use crate::http::listener::{self, Options};
     use crate::http::upstream::Times;
     use crate::http::{guard, upstream};
@@ -210,13 +223,19 @@ mod tests {
         });
         let upstream = upstream::Upstream::new(&[url], Times::default()).unwrap();
         let (ending, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let proxy = Arc::new(Proxy::new(upstream, ending.clone(), tasks.clone()));
+        let allowance = Allowance {
+            upload: Pace::idle(Duration::from_secs(30)),
+            upload_bytes: 1024,
+            stream_idle: Duration::from_mins(1),
+            tunnels: 1,
+        };
+        let proxy = Arc::new(Proxy::new(upstream, allowance, ending.clone(), tasks.clone()));
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let handler = move |request: Request<Incoming>, _| {
             let proxy = Arc::clone(&proxy);
             async move {
-                let head = guard::check(&request).unwrap();
+                let head = guard::check(&request, &Sizes::default()).unwrap();
                 match proxy.forward(request, &head, Box::pin(std::future::pending()), |_| {}).await
                 {
                     Ok(response) => response,

@@ -10,12 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 /// For both sides to hand over their sockets.
 const HANDOFF_MAX: Duration = Duration::from_secs(30);
-/// Without a byte either way.
-const IDLE_MAX: Duration = Duration::from_mins(10);
 const BUFFER: usize = 8 * 1024;
 
-/// Copies until one side ends, nothing moves, or `stop`; then both are closed.
-pub(super) async fn run(client: OnUpgrade, service: OnUpgrade, stop: CancellationToken) {
+/// Copies until one side ends, nothing moves for `idle_max`, or `stop`; then both are closed.
+pub(super) async fn run(
+    client: OnUpgrade,
+    service: OnUpgrade,
+    idle_max: Duration,
+    stop: CancellationToken,
+) {
     let handoff = async { tokio::try_join!(client, service) };
     let Ok(Ok((client, service))) = tokio::time::timeout(HANDOFF_MAX, handoff).await else {
         tracing::debug!("an upgrade was not completed");
@@ -25,13 +28,13 @@ pub(super) async fn run(client: OnUpgrade, service: OnUpgrade, stop: Cancellatio
     let (service_read, service_write) = tokio::io::split(TokioIo::new(service));
     let moved = AtomicU64::new(0);
     tokio::select! {
-        () = pump(client_read, service_write, &moved) => {}
-        () = pump(service_read, client_write, &moved) => {}
+        () = pump(client_read, service_write, idle_max, &moved) => {}
+        () = pump(service_read, client_write, idle_max, &moved) => {}
         () = stop.cancelled() => {}
     }
 }
 
-async fn pump<R, W>(mut from: R, mut to: W, moved: &AtomicU64)
+async fn pump<R, W>(mut from: R, mut to: W, idle_max: Duration, moved: &AtomicU64)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -39,7 +42,7 @@ where
     let mut buffer = vec![0; BUFFER];
     loop {
         let seen = moved.load(Ordering::Relaxed);
-        let count = match tokio::time::timeout(IDLE_MAX, from.read(&mut buffer)).await {
+        let count = match tokio::time::timeout(idle_max, from.read(&mut buffer)).await {
             Ok(Ok(0) | Err(_)) => break,
             Ok(Ok(count)) => count,
             Err(_) if moved.load(Ordering::Relaxed) != seen => continue,

@@ -9,22 +9,20 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
 use super::body::{self, Body};
+pub use super::failure::UpstreamError;
 pub use super::origin::OriginError;
-use super::origin::{Origin, PROBE_EVERY};
-use super::paced::{Progress, StoodStill, TooLong};
+use super::origin::{Link, Origin, PROBE_EVERY};
+use super::paced::Progress;
 
-/// Requests under way at once, over all addresses.
-const IN_FLIGHT_MAX: usize = 1024;
 /// The most that a probe waits.
 const PROBE_MAX: Duration = Duration::from_secs(2);
 
-/// How long to wait for what.
+/// How long to wait for what, and how much at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
     /// For a connection.
@@ -35,6 +33,8 @@ pub struct Times {
     pub body_idle: Duration,
     /// How long an idle connection is kept: less than the service keeps it.
     pub pool_idle: Duration,
+    /// Requests under way, over all addresses.
+    pub in_flight: usize,
 }
 
 impl Default for Times {
@@ -44,67 +44,8 @@ impl Default for Times {
             response: Duration::from_mins(1),
             body_idle: Duration::from_mins(1),
             pool_idle: Duration::from_secs(4),
+            in_flight: 1024,
         }
-    }
-}
-
-/// Why there is no response.
-#[derive(Debug, thiserror::Error)]
-pub enum UpstreamError {
-    /// No address of it can be reached.
-    #[error("no connection: {0}")]
-    Connect(std::io::Error),
-    /// No address answered in time.
-    #[error("no connection in time")]
-    ConnectTimeout,
-    /// Connected, but no response head came in time.
-    #[error("no response in time")]
-    ResponseTimeout,
-    /// The connection broke, or what came is not HTTP.
-    #[error("the response is broken: {0}")]
-    Broken(hyper::Error),
-    /// It left HTTP without being asked to.
-    #[error("an upgrade that nobody asked for")]
-    UnaskedUpgrade,
-    /// Too many requests are under way.
-    #[error("too many requests under way")]
-    Full,
-    /// The client's body stood still.
-    #[error("the request body stood still")]
-    BodySlow,
-    /// The client's body is too long.
-    #[error("the request body is too long")]
-    BodyTooLong,
-    /// The client's body broke off.
-    #[error("the request body broke off")]
-    BodyBroken,
-}
-
-impl UpstreamError {
-    /// The status for the client.
-    pub fn status(&self) -> StatusCode {
-        match self {
-            Self::Connect(_) | Self::Broken(_) | Self::UnaskedUpgrade => StatusCode::BAD_GATEWAY,
-            Self::ConnectTimeout | Self::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
-            Self::BodySlow => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyTooLong => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::BodyBroken => StatusCode::BAD_REQUEST,
-        }
-    }
-
-    pub(super) fn of(error: hyper::Error) -> Self {
-        let mut cause = std::error::Error::source(&error);
-        while let Some(inner) = cause {
-            if inner.is::<StoodStill>() {
-                return Self::BodySlow;
-            }
-            if inner.is::<TooLong>() {
-                return Self::BodyTooLong;
-            }
-            cause = inner.source();
-        }
-        if error.is_user() { Self::BodyBroken } else { Self::Broken(error) }
     }
 }
 
@@ -143,7 +84,7 @@ impl Upstream {
         if origins.is_empty() {
             return Err(OriginError);
         }
-        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+        let in_flight = Arc::new(Semaphore::new(times.in_flight));
         Ok(Self { origins, next: AtomicUsize::new(0), in_flight, times })
     }
 
@@ -166,18 +107,18 @@ impl Upstream {
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         *request.version_mut() = Version::HTTP_11;
         let spare = repeatable(&request);
-        let (origin, mut sender, reused) = self.connection(Freshness::AnyConnection).await?;
-        let sending = sender.try_send_request(request);
+        let (origin, mut link, reused) = self.connection(Freshness::AnyConnection).await?;
+        let sending = link.sender.try_send_request(request);
         let mut failed = match self.awaited(origin, sending, upload).await? {
-            Ok(response) => return Ok(Answer { response: origin.kept(sender, response), seat }),
+            Ok(response) => return Ok(Answer { response: origin.kept(link, response), seat }),
             Err(failed) => failed,
         };
         let again = failed.take_message().or(spare).filter(|_| reused);
         let Some(request) = again else { return Err(broken(origin, failed.into_error())) };
-        let (origin, mut sender, _) = self.connection(Freshness::NewConnection).await?;
-        let sending = sender.try_send_request(request);
+        let (origin, mut link, _) = self.connection(Freshness::NewConnection).await?;
+        let sending = link.sender.try_send_request(request);
         match self.awaited(origin, sending, upload).await? {
-            Ok(response) => Ok(Answer { response: origin.kept(sender, response), seat }),
+            Ok(response) => Ok(Answer { response: origin.kept(link, response), seat }),
             Err(failed) => Err(broken(origin, failed.into_error())),
         }
     }
@@ -233,7 +174,7 @@ impl Upstream {
     async fn connection(
         &self,
         freshness: Freshness,
-    ) -> Result<(&Arc<Origin>, SendRequest<Body>, bool), UpstreamError> {
+    ) -> Result<(&Arc<Origin>, Link, bool), UpstreamError> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let mut failure = UpstreamError::ConnectTimeout;
         let now = std::time::Instant::now();
@@ -244,12 +185,12 @@ impl Upstream {
                 continue;
             }
             if freshness == Freshness::AnyConnection
-                && let Some(sender) = origin.take_idle(self.times.pool_idle)
+                && let Some(link) = origin.take_idle(self.times.pool_idle)
             {
-                return Ok((origin, sender, true));
+                return Ok((origin, link, true));
             }
             match origin.connect(self.times.connect).await {
-                Ok(sender) => return Ok((origin, sender, false)),
+                Ok(link) => return Ok((origin, link, false)),
                 Err(error) => failure = error,
             }
         }
@@ -281,6 +222,8 @@ fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::StatusCode;
+
     use super::*;
 
     #[tokio::test]

@@ -67,6 +67,10 @@ pub struct Shop {
     pub response_timeout: Span,
     /// Between two pieces of a body. Restart-only.
     pub body_idle_timeout: Span,
+    /// Without a byte on a WebSocket or an event stream. Restart-only.
+    pub stream_idle_timeout: Span,
+    /// Requests under way to the shop at once; more are told to come back. Restart-only.
+    pub max_requests: usize,
     /// How long an idle connection is kept; below the shop's own keep-alive.
     /// Restart-only.
     pub pool_idle: Span,

@@ -1,11 +1,15 @@
 //! The edge, judged from outside: raw bytes in, and a shop that writes down what reached it.
 
 mod admitted;
+mod answers;
 mod browser;
 mod certificates;
 mod events;
+mod floods;
 mod forward_auth;
+mod frames;
 mod framing;
+mod framing2;
 mod gate;
 mod handover;
 mod landing;
@@ -19,6 +23,7 @@ mod proxied;
 mod redirects;
 mod secure;
 mod shopping;
+mod slow;
 mod streaming;
 mod tls;
 mod wire;
@@ -101,6 +106,22 @@ impl Edge {
             }
             assert!(since.elapsed() < Duration::from_secs(20), "the sale never opened: {told}");
             std::thread::sleep(Duration::from_millis(25));
+        }
+    }
+
+    /// The gateway's open files.
+    fn descriptors(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.installation.gateways[0].pid());
+        std::fs::read_dir(folder).unwrap().count()
+    }
+
+    /// Waits until the gateway has closed what it had opened, give or take what it does anyway.
+    fn await_descriptors(&self, base: usize) {
+        let since = Instant::now();
+        while self.descriptors() > base + 4 {
+            let open = self.descriptors();
+            assert!(since.elapsed() < Duration::from_secs(30), "{open} open, {base} before");
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How much `/down` sends, in bytes.
 pub(crate) const DOWN_BYTES: usize = 200 * 1024 * 1024;
@@ -21,18 +21,29 @@ pub(crate) struct Origin {
 #[derive(Default)]
 struct State {
     heads: Mutex<Vec<String>>,
+    /// Targets of requests whose body was read to its end.
+    finished: Mutex<Vec<String>>,
+    /// `/down`s that were cut off.
+    stalled: AtomicUsize,
     uploaded: AtomicU64,
     connections: AtomicU64,
     /// `/down` waits for it after its first piece.
     released: (Mutex<bool>, Condvar),
-    /// `/slow` tells here that its connection was closed.
-    gone: (Mutex<bool>, Condvar),
+    /// `/slow` and `/silent` count here whose connection was closed.
+    gone: (Mutex<usize>, Condvar),
+    /// How many events `/sse` may have sent.
+    told: (Mutex<usize>, Condvar),
 }
 
 impl Origin {
     /// Starts it; its threads end with the process.
     pub(crate) fn start() -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at(([127, 0, 0, 1], 0).into())
+    }
+
+    /// The same at an address of one's choice.
+    pub(crate) fn start_at(addr: SocketAddr) -> Self {
+        let socket = TcpListener::bind(addr).unwrap();
         let (addr, state) = (socket.local_addr().unwrap(), Arc::<State>::default());
         let kept = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -66,15 +77,50 @@ impl Origin {
         self.state.connections.load(Ordering::Relaxed)
     }
 
+    /// Requests to a target whose body came to its end.
+    pub(crate) fn finished(&self, word: &str) -> usize {
+        let finished = self.state.finished.lock().unwrap();
+        finished.iter().filter(|target| target.contains(word)).count()
+    }
+
+    /// Downloads that were cut off.
+    pub(crate) fn stalled(&self) -> usize {
+        self.state.stalled.load(Ordering::Relaxed)
+    }
+
     /// Lets `/down` go on.
     pub(crate) fn release(&self) {
         set(&self.state.released);
     }
 
-    /// Waits until the connection of `/slow` was closed.
-    pub(crate) fn wait_until_gone(&self) -> bool {
-        wait(&self.state.gone)
+    /// Waits until so many connections of `/slow` and `/silent` were closed.
+    pub(crate) fn await_gone(&self, count: usize) {
+        assert!(wait_for(&self.state.gone, count), "the shop still works for nobody");
     }
+
+    /// Lets `/sse` send one more event.
+    pub(crate) fn tell(&self) {
+        add(&self.state.told);
+    }
+
+    /// Waits until a head with this word has come.
+    pub(crate) fn await_head(&self, word: &str) {
+        let since = Instant::now();
+        while self.heads(word).is_empty() {
+            assert!(since.elapsed() < PATIENCE, "{word} never reached the shop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn add((count, changed): &(Mutex<usize>, Condvar)) {
+    *count.lock().unwrap() += 1;
+    changed.notify_all();
+}
+
+fn wait_for((count, changed): &(Mutex<usize>, Condvar), wanted: usize) -> bool {
+    let count = count.lock().unwrap();
+    *changed.wait_timeout_while(count, PATIENCE, |count| *count < wanted).unwrap().0 >= wanted
 }
 
 fn set((flag, changed): &(Mutex<bool>, Condvar)) {
@@ -132,13 +178,17 @@ fn answer(
         return say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
     }
     let body = read_body(head, reader, state)?;
+    state.finished.lock().unwrap().push(path.clone());
     match path.as_str() {
         "/hop" => say(
             "HTTP/1.1 200 OK\r\nConnection: X-Shop-Hop\r\nX-Shop-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
              Proxy-Authenticate: x\r\nStanchion-Answer: queue\r\nX-Kept: 1\r\nSet-Cookie: a=1\r\n\
              Set-Cookie: b=2\r\nSet-Cookie: c=3\r\nContent-Length: 2\r\n\r\nok",
         ),
-        "/down" => down(writer, state),
+        "/down" => down(writer, state).or_else(|| {
+            state.stalled.fetch_add(1, Ordering::Relaxed);
+            None
+        }),
         "/up" => say(&with_length(&body.to_string())),
         "/cut/length" => {
             say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")?;
@@ -163,6 +213,24 @@ fn answer(
                 &user.map(|user| format!("X-Account-Id: {user}\r\n")).unwrap_or_default(),
             ))
         }
+        "/hints" => say(&format!(
+            "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n{}",
+            with_length("ok")
+        )),
+        "/continued" => say(&format!("HTTP/1.1 100 Continue\r\n\r\n{}", with_length("ok"))),
+        _ => lasting(&path, reader, writer, state),
+    }
+}
+
+/// Answers that take their time, or end their connection.
+fn lasting(
+    path: &str,
+    reader: &mut impl BufRead,
+    writer: &mut impl Write,
+    state: &State,
+) -> Option<()> {
+    let mut say = |text: &str| writer.write_all(text.as_bytes()).ok();
+    match path {
         "/ws" | "/checkout/ws" => {
             say(
                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -179,13 +247,41 @@ fn answer(
         }
         "/dies" => None,
         "/slow" => {
-            let ended = reader.read(&mut [0]).is_ok_and(|count| count == 0);
-            if ended {
-                set(&state.gone);
+            wait_until_gone(reader, state);
+            None
+        }
+        "/silent" => {
+            say(STREAM)?;
+            wait_until_gone(reader, state);
+            None
+        }
+        "/sse" => {
+            say(STREAM)?;
+            for number in 0.. {
+                let event = format!("data: {number:02}\n\n");
+                if !wait_for(&state.told, number + 1) {
+                    break;
+                }
+                say(&format!("{:x}\r\n{event}\r\n", event.len()))?;
             }
             None
         }
+        "/garbage" => {
+            say("GARBAGE\r\n\r\n")?;
+            None
+        }
         _ => say(&with_length("ok")),
+    }
+}
+
+/// The head of an event stream.
+const STREAM: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+fn wait_until_gone(reader: &mut impl BufRead, state: &State) {
+    // Closed or reset, the client has gone.
+    if !reader.read(&mut [0]).is_ok_and(|count| count > 0) {
+        add(&state.gone);
     }
 }
 

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use stanchion::lab::rig::ConfigFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -18,7 +19,15 @@ use super::origin::header;
 use crate::fixture::stores;
 
 /// A certificate for localhost, its files, and a client that trusts it.
-fn secured(topic: &str) -> (Edge, ClientConfig) {
+pub(super) fn secured(topic: &str) -> (Edge, ClientConfig) {
+    secured_with(topic, |_| {})
+}
+
+/// The same with some settings turned.
+pub(super) fn secured_with(
+    topic: &str,
+    turn: impl FnOnce(&mut ConfigFile),
+) -> (Edge, ClientConfig) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let folder = stores().workspace(&format!("{topic}-cert")).unwrap();
     let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
@@ -30,6 +39,7 @@ fn secured(topic: &str) -> (Edge, ClientConfig) {
         pair.insert("key_file".into(), key.to_str().unwrap().into());
         config.set("public.certificates", vec![toml::Value::Table(pair)]).unwrap();
         config.set("public.listener.0.tls", true).unwrap();
+        turn(config);
     });
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();

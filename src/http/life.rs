@@ -1,0 +1,205 @@
+//! The life of one connection in its protocol: deadlines, age, soft end.
+
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::body::{Body as HttpBody, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response, header};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use super::body::Body;
+use super::listener::{Options, Peer};
+use super::stall::Lingering;
+use super::streams::{self, Streams};
+use super::tls::Presented;
+
+/// For a first request once the doors have closed: it may be on its way already.
+const LAST_REQUEST_MAX: Duration = Duration::from_millis(500);
+/// For the rest of a quiet connection that was ended.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(5);
+
+/// hyper's own bound on header fields, which costs nothing; another costs an allocation.
+const FIELDS_FREE: usize = 100;
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+const FRAME_BYTES_MAX: u32 = 16 * 1024;
+const SEND_BUFFER: usize = 64 * 1024;
+const RESETS_PENDING_MAX: usize = 20;
+const RESETS_LOCAL_MAX: usize = 1024;
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// One connection, its handshake behind it.
+pub(super) struct Life {
+    peer: Peer,
+    lingering: Lingering,
+    stop: CancellationToken,
+    options: Arc<Options>,
+    requests: AtomicU64,
+    /// Cancelled when it has carried as many requests as it may.
+    worn: CancellationToken,
+}
+
+impl Life {
+    pub(super) fn new(
+        peer: Peer,
+        lingering: Lingering,
+        stop: CancellationToken,
+        options: Arc<Options>,
+    ) -> Self {
+        let (requests, worn) = (AtomicU64::new(0), CancellationToken::new());
+        Self { peer, lingering, stop, options, requests, worn }
+    }
+
+    /// It is encrypted, and this was shown to it.
+    pub(super) fn secured(&mut self, presented: Option<Presented>) {
+        (self.peer.tls, self.peer.presented) = (true, presented.map(Arc::new));
+    }
+
+    pub(super) async fn http1<S, H, F>(self, stream: S, handler: H)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        H: Fn(Request<Incoming>, Peer) -> F + Send,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let bounds = &self.options.bounds;
+        let trusted = self.options.trusted.contains(self.peer.address.ip());
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(if trusted { bounds.head_trusted } else { bounds.head })
+            .max_header_size(bounds.sizes.head)
+            .max_buf_size(bounds.sizes.head);
+        if bounds.sizes.fields != FIELDS_FREE {
+            builder.max_headers(bounds.sizes.fields);
+        }
+        let service = service_fn(|request| self.answered(request, &handler));
+        let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let soft = http1::UpgradeableConnection::graceful_shutdown;
+        self.drive(pin!(connection), std::future::pending(), soft).await;
+    }
+
+    pub(super) async fn http2<S, H, F>(self, stream: S, handler: H)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        H: Fn(Request<Incoming>, Peer) -> F + Send + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let bounds = &self.options.bounds;
+        let streams = Streams::new(bounds.read);
+        let service = service_fn(|request| self.answered(request, &handler));
+        let connection = http2::Builder::new(streams.clone())
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(bounds.sizes.head).unwrap_or(u32::MAX))
+            .max_concurrent_streams(bounds.streams)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(FRAME_BYTES_MAX)
+            .max_send_buf_size(SEND_BUFFER)
+            .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
+            .max_local_error_reset_streams(RESETS_LOCAL_MAX)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_ANSWER_MAX)
+            .serve_connection(TokioIo::new(stream), service);
+        let quiet = streams.quiet(bounds.idle);
+        self.drive(pin!(connection), quiet, http2::Connection::graceful_shutdown).await;
+    }
+
+    /// Handlers cannot fail: whatever goes wrong is a response.
+    fn answered<H, F>(
+        &self,
+        request: Request<Incoming>,
+        handler: &H,
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<H, F>
+    where
+        H: Fn(Request<Incoming>, Peer) -> F,
+        F: Future<Output = Response<Body>>,
+    {
+        self.peer.guest.ask();
+        if self.requests.fetch_add(1, Ordering::Relaxed) + 1 == self.options.bounds.requests {
+            self.worn.cancel();
+        }
+        let has_body = !request.body().is_end_stream();
+        let lingering = self.lingering.clone();
+        let response = handler(request, self.peer.clone());
+        async move {
+            let response = response.await;
+            let closes = response.headers().get(header::CONNECTION).is_some_and(|v| v == "close");
+            lingering.set(has_body || closes);
+            Ok(response.map(streams::timed))
+        }
+    }
+
+    /// Runs the connection until it ends, asks nothing in time, is too old, or is told to stop.
+    async fn drive<C>(
+        &self,
+        mut connection: Pin<&mut C>,
+        quiet: impl Future<Output = ()>,
+        end_softly: impl Fn(Pin<&mut C>),
+    ) where
+        C: Future<Output = hyper::Result<()>>,
+    {
+        let mut first_request = pin!(tokio::time::sleep(self.options.bounds.first_request));
+        let mut first_due = true;
+        let mut old = pin!(self.old());
+        let mut retired = false;
+        let mut quiet = pin!(quiet);
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => return told(ended),
+                () = first_request.as_mut(), if first_due => {
+                    if !self.peer.guest.has_asked() {
+                        return;
+                    }
+                    first_due = false;
+                }
+                () = old.as_mut(), if !retired => {
+                    end_softly(connection.as_mut());
+                    retired = true;
+                }
+                () = quiet.as_mut() => {
+                    end_softly(connection.as_mut());
+                    drop(tokio::time::timeout(LAST_WORDS_MAX, connection).await);
+                    return;
+                }
+                () = self.stop.cancelled() => break,
+            }
+        }
+        // Told to end softly, hyper would close what has not asked for anything yet.
+        if !self.peer.guest.has_asked() {
+            let last = tokio::time::timeout(LAST_REQUEST_MAX, connection.as_mut()).await;
+            if last.is_ok() || !self.peer.guest.has_asked() {
+                return;
+            }
+        }
+        end_softly(connection.as_mut());
+        if let Ok(ended) = tokio::time::timeout(self.options.drain, connection).await {
+            told(ended);
+        } else {
+            tracing::info!("a request was cut at the end of the drain");
+        }
+    }
+
+    /// Comes when the connection has lived long enough, or carried enough. Not all that came
+    /// together go together.
+    async fn old(&self) {
+        let age = self.options.bounds.age.mul_f64(rand::random_range(0.9..1.1));
+        tokio::select! {
+            () = tokio::time::sleep(age) => {}
+            () = self.worn.cancelled() => {}
+        }
+    }
+}
+
+fn told(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
