@@ -13,7 +13,7 @@ use super::respond::{self, Kind};
 use super::sale::SaleGate;
 use super::waiting;
 use crate::domain::id::AccountId;
-use crate::domain::queue::PlaceState;
+use crate::domain::queue::{Place, PlaceState};
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::sale::Phase;
 use crate::domain::status::Status;
@@ -121,6 +121,7 @@ pub(super) struct Showing {
     next: String,
     account: Option<AccountId>,
     not_submitted: bool,
+    is_anybodys: bool,
 }
 
 impl Showing {
@@ -134,7 +135,20 @@ impl Showing {
             next: next.to_owned(),
             account: visitor.account_id().cloned(),
             not_submitted: false,
+            is_anybodys: false,
         }
+    }
+}
+
+impl Showing {
+    /// A cache may keep a 5xx whatever we say and show it to others: nothing of one visitor is in
+    /// it, and no join key, by which two would get one place.
+    fn be_anybodys(&mut self) {
+        self.is_anybodys = true;
+        self.cookies.clear();
+        (self.ticket, self.slot_ms, self.instead, self.account) = (None, None, None, None);
+        self.status.place = Place::none();
+        (self.status.eta_seconds, self.status.odds) = (None, None);
     }
 }
 
@@ -145,10 +159,8 @@ fn page(
     status: StatusCode,
     login_url: &str,
 ) -> Response<Body> {
-    // A cache may keep a 5xx whatever we say, so no key to anything of one visitor is in it.
     if status.is_server_error() {
-        showing.cookies.clear();
-        showing.ticket = None;
+        showing.be_anybodys();
     }
     let cookies = std::mem::take(&mut showing.cookies);
     let mut view = view(sale, showing);
@@ -181,6 +193,7 @@ fn view(sale: &SaleGate, showing: Showing) -> PageView {
     let control = &seen.control;
     let needs_account = sale.settings.require_account
         && showing.account.is_none()
+        && !showing.is_anybodys
         && status.place.state == PlaceState::None
         && matches!(status.phase, Phase::Lobby | Phase::Drawing | Phase::Open);
     let told = PageState::of(status.phase, status.paused, &status.place, status.stock.as_ref());
@@ -195,7 +208,9 @@ fn view(sale: &SaleGate, showing: Showing) -> PageView {
     view.opens_ms = Some(control.opens_ms);
     view.closes_ms = Some(control.closes_ms);
     view.next = showing.next;
-    view.join_key = waiting::fresh_key();
+    if !showing.is_anybodys {
+        view.join_key = waiting::fresh_key();
+    }
     view.account = showing.account.is_some();
     view.admitted_ms = showing.slot_ms;
     view.claim_window_ms = Some(control.claim_window_ms);

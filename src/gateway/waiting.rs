@@ -91,9 +91,10 @@ pub(super) fn joined(
 fn join_key(asked: &Asked, body: &JoinBody) -> Result<String, Refusal> {
     let header = asked.text(IDEMPOTENCY_KEY).map(|raw| raw.trim().trim_matches('"'));
     let (field, raw) = match (header, &body.join_key) {
-        (Some(header), _) => ("Idempotency-Key", header),
-        (None, Some(field)) if !field.is_empty() => ("join_key", field.as_str()),
-        (None, _) => return Ok(fresh_key()),
+        (Some(header), _) if !header.is_empty() => ("Idempotency-Key", header),
+        (_, Some(field)) if !field.is_empty() => ("join_key", field.as_str()),
+        // A page that anybody may have seen gives none to its script.
+        _ => return Ok(fresh_key()),
     };
     let key = OrderKey::parse(raw).map_err(|error| Refusal::bad_request(field, error))?;
     Ok(key.as_str().to_owned())

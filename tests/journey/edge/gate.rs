@@ -1,7 +1,8 @@
 //! Without an admission nothing reaches a protected path, however it is spelled.
 
-use super::shared;
+use super::browser::Browser;
 use super::wire::{ask, send, status};
+use super::{Edge, shared};
 
 /// Every trick carries a word of its own, by which the shop would know it.
 #[test]
@@ -157,4 +158,125 @@ fn a_page_of_another_site_can_neither_join_nor_claim_for_its_visitor() {
     assert_eq!(with(&["Sec-Fetch-Site: same-origin", "Origin: http://localhost"]), 503);
     assert_eq!(with(&["Origin: http://localhost:8080"]), 503);
     assert_eq!(with(&[]), 503);
+}
+
+#[test]
+fn ed_36_a_host_is_known_in_any_case_among_one_and_among_many() {
+    let many: Vec<_> = (0..149).map(|number| format!("shop{number}.test")).collect();
+    for hosts in [vec!["localhost".to_owned()], [many, vec!["localhost".to_owned()]].concat()] {
+        let count = hosts.len();
+        let edge = Edge::start("hosts", |config, _| {
+            super::no_limits(config);
+            config.set("public.hostnames", hosts).unwrap();
+        });
+        let asked = |host: &str, path: &str| {
+            let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            send(&edge.url(), head)
+        };
+        for host in ["localhost", "LOCALHOST", "localhost.", "LocalHost:8080"] {
+            assert_eq!(status(&asked(host, "/host")), 200, "{host} of {count}");
+            assert_eq!(status(&asked(host, "/CHECKOUT/x")), 429, "{host} of {count}");
+        }
+        for host in ["localhost.evil.test", "xlocalhost", "localhos", "shop150.test"] {
+            assert_eq!(status(&asked(host, "/host")), 421, "{host} of {count}");
+        }
+        assert_eq!(edge.shop.heads("HECKOUT"), [""; 0]);
+    }
+}
+
+#[test]
+fn ed_37_neither_query_nor_fragment_opens_a_path() {
+    let edge = Edge::start("queries", |config, _| {
+        super::no_limits(config);
+        config.set("sale.0.never_gate", vec!["GET /health/**"]).unwrap();
+    });
+    assert_eq!(status(&ask(&edge.url(), "GET /health/x", &[])), 200);
+    for target in [
+        "/checkout/x?/health/",
+        "/checkout/x#/health/x",
+        "/checkout/x?p=.css",
+        "/checkout/x?/../health/x",
+        "/checkout/x#.css",
+        "/checkout/x;.css",
+        "/checkout/x%23.css?a",
+    ] {
+        let answer = ask(&edge.url(), &format!("GET {target}"), &["Accept: application/json"]);
+        assert!(matches!(status(&answer), 400 | 429), "{target}: {answer}");
+    }
+    assert_eq!(edge.shop.heads("/checkout/x?"), [""; 0]);
+    assert_eq!(edge.shop.heads("/checkout/x "), [""; 0]);
+}
+
+#[test]
+fn ed_41_ed_42_no_cache_gets_a_place_to_keep() {
+    for queue_status in [200, 503] {
+        let ground = crate::fixture::Ground::new("caches");
+        let plan = ground.sale_opening_in(3_600_000, 10);
+        let edge = Edge::on(&ground, plan, 1, |config, _| {
+            super::no_limits(config);
+            config.set("sale.0.queue_status", i64::from(queue_status)).unwrap();
+        });
+        edge.await_lobby();
+        let mut shopper = Browser::new(&edge);
+        let joined = shopper.post("join", "join_key=caching&next=/checkout/c");
+        assert_eq!(status(&joined), 303, "{joined}");
+
+        let hers = shopper.go("GET /checkout/c", None);
+        let anybodys = ask(&edge.url(), "GET /checkout/c", &["Accept: text/html"]);
+
+        for page in [&hers, &anybodys] {
+            assert_eq!(status(page), queue_status, "{page}");
+            assert!(page.contains("cache-control: private, no-store"), "{page}");
+            assert!(page.contains("surrogate-control: no-store"), "{page}");
+            assert!(page.to_lowercase().contains("vary: cookie"), "{page}");
+            assert!(!page.contains("\r\nage:") && !page.contains("\r\nlast-modified:"), "{page}");
+        }
+        let body = |page: &str| page.split_once("\r\n\r\n").unwrap().1.to_owned();
+        if queue_status == 503 {
+            // Some caches keep it whatever it says: it is the same for everybody.
+            assert!(
+                !hers.contains("set-cookie") && !hers.contains("You are in the draw"),
+                "{hers}"
+            );
+            assert!(hers.contains("name=\"join_key\" value=\"\""), "one key would be one place");
+            assert_eq!(untimed(&body(&hers)), untimed(&body(&anybodys)));
+            assert!(shopper.room().contains("You are in the draw"), "her place is on its own page");
+            let join = format!("POST /_stanchion/{}/join", edge.plan.id);
+            let entry = |told: &str| told.split("\"entry\":").nth(1).unwrap()[..2].to_owned();
+            let joins = [(); 2]
+                .map(|()| ask(&edge.url(), &join, &["Idempotency-Key: ", "Content-Length: 0"]));
+            assert!(joins.iter().all(|told| status(told) == 201), "{joins:?}");
+            assert_ne!(entry(&joins[0]), entry(&joins[1]), "two visitors of such a page");
+        } else {
+            assert!(hers.contains("You are in the draw"), "{hers}");
+            assert!(!anybodys.contains("You are in the draw"), "{anybodys}");
+        }
+    }
+}
+
+/// Without the numbers, which tell the time.
+fn untimed(page: &str) -> String {
+    page.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+#[test]
+fn ed_74_a_single_header_of_a_cdn_speaks_for_nobody() {
+    let edge = Edge::start("cdn", |config, _| {
+        config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
+        config.set("limits.per_ip.rate", "0.01/s").unwrap();
+        config.set("limits.per_ip.burst", 1).unwrap();
+    });
+    let asked = |lines: &[&str]| {
+        let all = [&["Accept: application/json"][..], lines].concat();
+        ask(&edge.url(), "GET /checkout/x", &all)
+    };
+    assert!(asked(&["CF-Connecting-IP: 203.0.113.1"]).contains("\"code\":\"waiting\""));
+    for lines in [
+        &["CF-Connecting-IP: 203.0.113.2"][..],
+        &["CF-Connecting-IP: 203.0.113.3", "CF-Connecting-IP: 203.0.113.4"],
+        &["True-Client-IP: 203.0.113.5"],
+        &["X-Real-IP: 203.0.113.6"],
+    ] {
+        assert!(asked(lines).contains("rate-limited"), "{lines:?}");
+    }
 }
