@@ -9,7 +9,6 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::core::CONFIG;
-use super::listeners::CONNECTION_DRAIN;
 use super::probes;
 use super::serve::Parts;
 use crate::clock::{Clock, SystemClock};
@@ -137,7 +136,8 @@ fn serve(
             guests: Some(Arc::clone(&guests)),
             trusted: gateway.trusted(),
             bounds: bounds::of_connections(&limits.client),
-            drain: CONNECTION_DRAIN,
+            drain: parts.settings.public.drain_timeout.duration(),
+            stream_drain: parts.settings.public.stream_drain_timeout.duration(),
         };
         let gateway = Arc::clone(gateway);
         let handler = move |request: Request<Incoming>, peer: Peer| {

@@ -16,8 +16,8 @@ use crate::config::Settings;
 use crate::config::settings::Listener;
 use crate::http::listener::{self, Options};
 
-/// How long a busy connection may go on after the doors have closed.
-pub(super) const CONNECTION_DRAIN: Duration = Duration::from_secs(25);
+/// How long a busy private connection may go on after the doors have closed.
+const CONNECTION_DRAIN: Duration = Duration::from_secs(25);
 
 /// Bound sockets.
 pub(super) struct Doors {

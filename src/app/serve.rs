@@ -25,8 +25,8 @@ use crate::room::keys::Keys;
 use crate::store::redis::{RedisStore, connect_as};
 use crate::telemetry::Metrics;
 
-/// How long requests may run on after SIGTERM.
-const DRAIN: Duration = Duration::from_secs(30);
+/// After the longest drain, whatever still runs is cut.
+const HARD_STOP_AFTER: Duration = Duration::from_secs(15);
 
 /// What a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -118,7 +118,8 @@ pub async fn serve(loaded: Loaded, role: Role, secrets: Secrets) -> anyhow::Resu
     }
     writeln!(std::io::stdout(), "ready").context("saying that we are ready")?;
     tracing::info!(role = role.name(), "ready");
-    life.run(signals, DRAIN).await
+    let drain = parts.settings.public.stream_drain_timeout.duration();
+    life.run(signals, drain + HARD_STOP_AFTER).await
 }
 
 /// The operators' page, and the pulse that it shows.

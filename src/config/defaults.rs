@@ -27,6 +27,8 @@ impl Default for Public {
             cors_origins: vec![],
             certificates: vec![],
             redirect_https: false,
+            drain_timeout: Span::seconds(30),
+            stream_drain_timeout: Span::seconds(60),
             hsts: Span::seconds(0),
         }
     }

@@ -47,6 +47,8 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("public.certificates.cert_file", Hot),
     ("public.certificates.key_file", Hot),
     ("public.redirect_https", Restart),
+    ("public.drain_timeout", Restart),
+    ("public.stream_drain_timeout", Restart),
     ("public.hsts", Restart),
     ("shop.origins", Restart),
     ("shop.connect_timeout", Restart),

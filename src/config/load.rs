@@ -254,6 +254,7 @@ units = -1
             ("[[public.listener]]\naddr=\"[::]:80\"\nproxy_protocol=true", "public.listener[0].proxy_protocol", "trusted_proxies"),
             ("public.redirect_https = true", "public.redirect_https", "redirect for ever"),
             ("public.hsts = \"1500ms\"", "public.hsts", "whole seconds"),
+            ("public.stream_drain_timeout = \"9s\"", "public.stream_drain_timeout", "no less than"),
             ("redis.mode = \"sentinel\"", "redis.master", "the primary"),
             ("redis.master = \"mymaster\"", "redis.master", "only for mode"),
             ("redis.mode = \"fast\"", "redis.mode", "\"sentinel\" or"),

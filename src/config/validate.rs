@@ -29,6 +29,11 @@ pub(super) fn validate(settings: &Settings, now: jiff::Timestamp, findings: &mut
 }
 
 fn public(public: &Public, findings: &mut Findings<'_, '_>) {
+    findings.must(
+        public.stream_drain_timeout >= public.drain_timeout,
+        "public.stream_drain_timeout",
+        "must be no less than drain_timeout",
+    );
     let some = !public.listeners.is_empty();
     findings.must(some, "public.listener", "must be at least one: [[public.listener]]");
     let mut taken = BTreeSet::new();

@@ -45,6 +45,7 @@ pub(super) fn of_proxying(settings: &Settings) -> Allowance {
         upload,
         upload_bytes: client.max_body_bytes,
         stream_idle: settings.shop.stream_idle_timeout.duration(),
+        tunnel_drain: settings.public.stream_drain_timeout.duration(),
         tunnels: client.max_upgraded,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, LengthLimitError, Limited};
+use hyper::{HeaderMap, header};
 
 /// Whatever can go wrong while a body streams.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -14,6 +15,15 @@ pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
 /// How long a drain may take: a client that dribbles is not worth more.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Whether a response's body is one whose silence is part of it.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+}
 
 /// A body of known bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {

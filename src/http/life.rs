@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::body::{Body as HttpBody, Incoming};
@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use super::body::Body;
+use super::body::{self, Body};
 use super::listener::{Options, Peer};
 use super::stall::Lingering;
 use super::streams::{self, Streams};
@@ -43,6 +43,8 @@ pub(super) struct Life {
     stop: CancellationToken,
     options: Arc<Options>,
     requests: AtomicU64,
+    /// An event stream went out on it.
+    streams: Arc<AtomicBool>,
     /// Cancelled when it has carried as many requests as it may.
     worn: CancellationToken,
 }
@@ -55,7 +57,7 @@ impl Life {
         options: Arc<Options>,
     ) -> Self {
         let (requests, worn) = (AtomicU64::new(0), CancellationToken::new());
-        Self { peer, lingering, stop, options, requests, worn }
+        Self { peer, lingering, stop, options, requests, streams: Arc::default(), worn }
     }
 
     /// It is encrypted, and this was shown to it.
@@ -127,12 +129,15 @@ impl Life {
             self.worn.cancel();
         }
         let has_body = !request.body().is_end_stream();
-        let lingering = self.lingering.clone();
+        let (lingering, streams) = (self.lingering.clone(), Arc::clone(&self.streams));
         let response = handler(request, self.peer.clone());
         async move {
             let response = response.await;
             let closes = response.headers().get(header::CONNECTION).is_some_and(|v| v == "close");
             lingering.set(has_body || closes);
+            if body::is_event_stream(response.headers()) {
+                streams.store(true, Ordering::Relaxed);
+            }
             Ok(response.map(streams::timed))
         }
     }
@@ -180,7 +185,15 @@ impl Life {
             }
         }
         end_softly(connection.as_mut());
-        if let Ok(ended) = tokio::time::timeout(self.options.drain, connection).await {
+        let drained = tokio::time::timeout(self.options.drain, connection.as_mut()).await;
+        let drained = match drained {
+            Err(_) if self.streams.load(Ordering::Relaxed) => {
+                let more = self.options.stream_drain.saturating_sub(self.options.drain);
+                tokio::time::timeout(more, connection).await
+            }
+            drained => drained,
+        };
+        if let Ok(ended) = drained {
             told(ended);
         } else {
             tracing::info!("a request was cut at the end of the drain");

@@ -53,6 +53,8 @@ pub struct Options {
     pub bounds: Bounds,
     /// How long requests may run on after a soft stop.
     pub drain: Duration,
+    /// The same for event streams; no less.
+    pub stream_drain: Duration,
 }
 
 impl Default for Options {
@@ -65,12 +67,13 @@ impl Default for Options {
             trusted: Trusted::default(),
             bounds: Bounds::default(),
             drain: Duration::from_secs(30),
+            stream_drain: Duration::from_secs(30),
         }
     }
 }
 
 /// Accepts until `stop`, then returns at once; connections end by themselves among `tasks`: idle
-/// ones now, busy ones after their request or after `drain`.
+/// ones now, busy ones after their request or after its deadline.
 pub async fn serve<H, F>(
     socket: TcpListener,
     options: Options,

@@ -36,6 +36,8 @@ pub struct Allowance {
     pub upload_bytes: u64,
     /// Without a byte on an upgraded connection or an event stream.
     pub stream_idle: Duration,
+    /// How long an upgraded connection may live on after a stop.
+    pub tunnel_drain: Duration,
     /// Upgraded connections at once.
     pub tunnels: usize,
 }
@@ -52,7 +54,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Upgraded connections run among `tasks` and end on `stop`.
+    /// Upgraded connections run among `tasks` and end a while after `stop`.
     pub fn new(
         upstream: Upstream,
         allowance: Allowance,
@@ -118,7 +120,7 @@ impl Proxy {
         let body = if incoming.is_end_stream() {
             body::empty()
         } else {
-            let idle_max = if is_event_stream(&parts.headers) {
+            let idle_max = if body::is_event_stream(&parts.headers) {
                 self.allowance.stream_idle
             } else {
                 self.upstream.times().body_idle
@@ -138,10 +140,16 @@ impl Proxy {
         let seat =
             Arc::clone(&self.tunnels).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         let service = hyper::upgrade::on(&mut response);
-        let (idle_max, stop) = (self.allowance.stream_idle, self.stop.clone());
+        let (idle_max, drain) = (self.allowance.stream_idle, self.allowance.tunnel_drain);
+        let stop = self.stop.clone();
         self.tasks.spawn(async move {
+            let stopped = async {
+                stop.cancelled().await;
+                tokio::time::sleep(drain).await;
+            };
             tokio::select! {
-                () = tunnel::run(client, service, idle_max, stop) => {}
+                () = tunnel::run(client, service, idle_max) => {}
+                () = stopped => {}
                 () = ends => {}
             }
             drop(seat);
@@ -151,15 +159,6 @@ impl Proxy {
         ask_websocket(&mut parts.headers);
         Ok(Response::from_parts(parts, body::empty()))
     }
-}
-
-/// Silence is part of it.
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split(';').next())
-        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Path and query only; an empty path becomes `/`.
@@ -227,6 +226,7 @@ mod tests {
             upload: Pace::idle(Duration::from_secs(30)),
             upload_bytes: 1024,
             stream_idle: Duration::from_mins(1),
+            tunnel_drain: Duration::ZERO,
             tunnels: 1,
         };
         let proxy = Arc::new(Proxy::new(upstream, allowance, ending.clone(), tasks.clone()));

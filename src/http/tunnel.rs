@@ -6,19 +6,14 @@ use std::time::Duration;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio_util::sync::CancellationToken;
 
 /// For both sides to hand over their sockets.
 const HANDOFF_MAX: Duration = Duration::from_secs(30);
 const BUFFER: usize = 8 * 1024;
 
-/// Copies until one side ends, nothing moves for `idle_max`, or `stop`; then both are closed.
-pub(super) async fn run(
-    client: OnUpgrade,
-    service: OnUpgrade,
-    idle_max: Duration,
-    stop: CancellationToken,
-) {
+/// Copies until one side ends, or nothing moves for `idle_max`; then, or dropped, both are
+/// closed.
+pub(super) async fn run(client: OnUpgrade, service: OnUpgrade, idle_max: Duration) {
     let handoff = async { tokio::try_join!(client, service) };
     let Ok(Ok((client, service))) = tokio::time::timeout(HANDOFF_MAX, handoff).await else {
         tracing::debug!("an upgrade was not completed");
@@ -30,7 +25,6 @@ pub(super) async fn run(
     tokio::select! {
         () = pump(client_read, service_write, idle_max, &moved) => {}
         () = pump(service_read, client_write, idle_max, &moved) => {}
-        () = stop.cancelled() => {}
     }
 }
 

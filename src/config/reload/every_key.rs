@@ -144,6 +144,8 @@ every_key! {[
     public_certificates_cert_file "public.certificates.cert_file" => "other.pem";
     public_certificates_key_file "public.certificates.key_file" => "other.pem";
     public_redirect_https "public.redirect_https" => true;
+    public_drain_timeout "public.drain_timeout" => "7s";
+    public_stream_drain_timeout "public.stream_drain_timeout" => "70s";
     public_hsts "public.hsts" => "1d";
     shop_origins "shop.origins" => vec!["http://127.0.0.1:3001"];
     shop_connect_timeout "shop.connect_timeout" => "4s";

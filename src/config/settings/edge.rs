@@ -25,6 +25,10 @@ pub struct Public {
     /// Plain http listeners answer every request of a shopper with a redirect to https.
     /// Restart-only.
     pub redirect_https: bool,
+    /// How long requests may run on after a soft stop. Restart-only.
+    pub drain_timeout: Span,
+    /// The same for WebSockets and event streams of the shop. Restart-only.
+    pub stream_drain_timeout: Span,
     /// `max-age` of Strict-Transport-Security on https answers, in whole seconds; 0s = off.
     /// Restart-only.
     pub hsts: Span,

@@ -24,6 +24,7 @@ mod redirects;
 mod secure;
 mod shopping;
 mod slow;
+mod staying;
 mod streaming;
 mod tls;
 mod wire;
