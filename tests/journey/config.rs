@@ -183,8 +183,9 @@ async fn readiness_follows_what_a_role_needs_and_lists_the_rest() {
     let plan = ground.sale_opening_in(600_000, 50);
     let urls = (stores.database_url(), stores.redis_url());
     let layout = Layout { gateways: 1, cores: 1 };
-    let house =
-        Installation::start(executable(), &ground.folder, urls, layout, config(&plan)).unwrap();
+    let mut config = config(&plan);
+    config.set("shop.origins", vec!["http://127.0.0.1:9"]).unwrap();
+    let house = Installation::start(executable(), &ground.folder, urls, layout, config).unwrap();
     let client = client();
     let (gateway, core) = (&house.gateways[0], &house.cores[0]);
     let becomes = async |node: &Node, status: u16| {
