@@ -2,16 +2,20 @@
 
 use std::time::SystemTime;
 
+use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 
 use super::database::{Client, DatabaseError};
-use super::ledger::{Ledger, column, instant, parsed};
+use super::ledger::{Ledger, column, columns, instant, parsed};
 use super::take::{NoUnits, Take, Taken, closes, known, refused};
 use crate::domain::reservation::{Line, Reservation, Status};
 
 /// The most orders in one call.
 pub const BATCH_MAX: usize = 512;
 
+const ONE: &str = "SELECT * FROM take_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+/// The terms of a SKU changed under a call, which wrote nothing.
+const TERMS_CHANGED: &str = "ST001";
 const TAKE: &str = "SELECT * FROM take_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 /// What became of a batch.
@@ -39,6 +43,11 @@ impl Ledger {
         else {
             return Ok(TakenBatch { answers: vec![], row_us: 0, locked_at: None });
         };
+        if let [(take, false)] = takes
+            && let Some(taken) = take_one(client, shard, take).await?
+        {
+            return Ok(taken);
+        }
         let (sku, sale) = (line.sku.as_str(), last.order.sale.as_str());
         let closes = closes(last);
         let each = || takes.iter().map(|(take, _)| take);
@@ -54,6 +63,52 @@ impl Ledger {
             [&sku, &shard, &sale, &closes, &ids, &buyers, &keys, &quantities, &hashes, &settling];
         let statement = client.prepare_cached(TAKE).await?;
         read(&client.query(&statement, &arguments).await?, takes)
+    }
+}
+
+/// The short way of an order by itself; nothing if it is not as plain as that.
+async fn take_one(
+    client: &Client,
+    shard: i32,
+    take: &Take,
+) -> Result<Option<TakenBatch>, DatabaseError> {
+    let Some(line) = line(take) else { return Ok(None) };
+    let [sale, buyer, key] = columns(&take.order);
+    let (sku, closes, hash) = (line.sku.as_str(), closes(take), take.cart.body_hash());
+    let (qty, hash) = (line_units(take), hash.as_slice());
+    #[rustfmt::skip]
+    let arguments: [&(dyn ToSql + Sync); 10] = [
+        &sku, &shard, &sale, &closes, &take.id, &buyer, &key, &qty, &hash, &take.settling,
+    ];
+    let statement = client.prepare_cached(ONE).await?;
+    let row = match client.query_one(&statement, &arguments).await {
+        Ok(row) => row,
+        Err(error) if error.code().is_some_and(|code| code.code() == TERMS_CHANGED) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let Some(row_us) = column::<Option<i64>>(&row, "row_us")? else { return Ok(None) };
+    let held = held(take, instant(&row, "created_at")?, instant(&row, "expires_at")?);
+    Ok(Some(TakenBatch {
+        answers: vec![Some(Taken::Held(held))],
+        row_us: parsed("row_us", u64::try_from(row_us))?,
+        locked_at: column(&row, "locked_at")?,
+    }))
+}
+
+fn held(take: &Take, created_at: Timestamp, expires_at: Timestamp) -> Reservation {
+    Reservation {
+        id: take.id,
+        sale: take.order.sale.clone(),
+        buyer: take.order.buyer.clone(),
+        order_key: take.order.order_key.clone(),
+        status: Status::Held,
+        lines: take.cart.lines().to_vec(),
+        expires_at,
+        created_at,
+        payment_ref: None,
+        settling: take.settling,
     }
 }
 
@@ -96,18 +151,11 @@ fn read(
         answers.push(match verdict {
             "raced" | "replay" | "key-reused" => None,
             "elsewhere" => Some(Taken::Elsewhere),
-            "held" => Some(Taken::Held(Reservation {
-                id: take.id,
-                sale: take.order.sale.clone(),
-                buyer: take.order.buyer.clone(),
-                order_key: take.order.order_key.clone(),
-                status: Status::Held,
-                lines: take.cart.lines().to_vec(),
-                expires_at: *expires_at.as_ref().map_err(unread)?,
-                created_at: *created_at.as_ref().map_err(unread)?,
-                payment_ref: None,
-                settling: take.settling,
-            })),
+            "held" => {
+                let (created_at, expires_at) = (created_at.as_ref(), expires_at.as_ref());
+                let (from, to) = (created_at.map_err(unread)?, expires_at.map_err(unread)?);
+                Some(Taken::Held(held(take, *from, *to)))
+            }
             other => Some(no(refused(other)?, take, remaining)?),
         });
     }
