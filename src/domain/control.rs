@@ -5,9 +5,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::beacon;
 use super::rate::Rate;
 use super::refusal::{Problem, Refusal};
 use super::sale::Control;
+use super::status::rfc3339;
 
 /// What to change; what is `None` or false stays as it is. What is as asked already is no change.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,6 +50,8 @@ pub struct Moment {
     pub now_ms: u64,
     /// Whether the entries of the record's run are closed.
     pub frozen: bool,
+    /// The beacon round that the record's run has committed to; 0 = none.
+    pub round: u64,
 }
 
 /// Why a change is not made.
@@ -66,18 +70,21 @@ pub enum ControlNo {
     OpensPassed,
     /// The close would be in the past.
     ClosesPassed,
+    /// Who joins before the opening could know this round, which decides the draw.
+    BeaconPassed(u64),
 }
 
 use ControlNo as No;
 
 impl ControlNo {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         No::Drawn,
         No::Running,
         No::LobbyAfterOpens,
         No::OpensAfterCloses,
         No::OpensPassed,
         No::ClosesPassed,
+        No::BeaconPassed(0),
     ];
 
     /// Its word in scripts, the field, the HTTP status, and the cure.
@@ -112,20 +119,38 @@ impl ControlNo {
                 400,
                 "has passed; name a time ahead, or close the sale to end it now",
             ),
+            No::BeaconPassed(_) => (
+                "beacon-passed",
+                "opens",
+                400,
+                "must be 3 s before the beacon round that this run has committed to is published",
+            ),
         }
     }
 
-    /// The one that a script has named.
+    /// The one that a script has named; a round stands behind its name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|no| no.row().0 == name)
+        let (name, round) = name.split_once(' ').unwrap_or((name, ""));
+        let no = Self::ALL.into_iter().find(|no| no.row().0 == name)?;
+        match no {
+            No::BeaconPassed(_) => round.parse().ok().map(No::BeaconPassed),
+            other => Some(other),
+        }
     }
 
     /// As an answer that names the field and the cure.
     pub fn refusal(self) -> Refusal {
         let (_, field, status, cure) = self.row();
-        Refusal::new(Problem::BadRequest, format!("{field}: {cure}"))
-            .with("field", field)
-            .status(status)
+        let detail = match self {
+            No::BeaconPassed(round) => format!(
+                "{field}: must be 3 s before {} at the latest: beacon round {round}, which this \
+                 run has committed to, is published then; a reset with another beacon_round opens \
+                 later",
+                rfc3339(beacon::published_at_ms(round))
+            ),
+            _ => format!("{field}: {cure}"),
+        };
+        Refusal::new(Problem::BadRequest, detail).with("field", field).status(status)
     }
 }
 
@@ -194,6 +219,13 @@ impl Control {
             Err(No::OpensAfterCloses)
         } else if opens_moves && next.opens_ms <= now_ms {
             Err(No::OpensPassed)
+        } else if opens_moves
+            && !is_reset
+            && at.round > 0
+            && beacon::is_too_early(at.round, next.opens_ms)
+        {
+            // Another run commits to another round.
+            Err(No::BeaconPassed(at.round))
         } else {
             Ok(())
         }
@@ -244,9 +276,9 @@ mod tests {
     use super::super::sale::tests::control;
     use super::*;
 
-    const LOBBY: Moment = Moment { now_ms: 1_500, frozen: false };
-    const OPEN: Moment = Moment { now_ms: 2_500, frozen: true };
-    const OVER: Moment = Moment { now_ms: 3_500, frozen: true };
+    const LOBBY: Moment = Moment { now_ms: 1_500, frozen: false, round: 0 };
+    const OPEN: Moment = Moment { now_ms: 2_500, frozen: true, round: 0 };
+    const OVER: Moment = Moment { now_ms: 3_500, frozen: true, round: 0 };
 
     fn opens(ms: u64) -> ControlChange {
         ControlChange { opens_ms: Some(ms), ..ControlChange::default() }
@@ -272,7 +304,7 @@ mod tests {
     fn the_opening_moves_until_the_draw_and_never_after() {
         let delayed = control().changed(&opens(2_900), "ops", LOBBY).unwrap().unwrap();
         assert_eq!((delayed.opens_ms, control().action(&delayed)), (2_900, "times"));
-        for at in [OPEN, OVER, Moment { now_ms: 2_000, frozen: false }] {
+        for at in [OPEN, OVER, Moment { now_ms: 2_000, frozen: false, round: 0 }] {
             assert_eq!(control().changed(&opens(2_900), "ops", at), Err(No::Drawn), "{at:?}");
         }
         assert_eq!(control().changed(&opens(2_000), "ops", OPEN), Ok(None), "as it is");
@@ -282,9 +314,24 @@ mod tests {
     }
 
     #[test]
+    fn the_opening_never_moves_past_its_beacon_and_a_reset_may() {
+        let round = beacon::first_for(beacon::published_at_ms(1));
+        let last = beacon::published_at_ms(round) - 3_000;
+        let record =
+            Control { lobby_opens_ms: 0, opens_ms: last - 9, closes_ms: last + 9_000, ..control() };
+        let at = Moment { now_ms: last - 60_000, frozen: false, round };
+        assert_eq!(record.changed(&opens(last + 1), "ops", at), Err(No::BeaconPassed(round)));
+        assert!(record.changed(&opens(last), "ops", at).is_ok());
+        let reset = ControlChange { next_run: true, ..opens(last + 1) };
+        assert!(record.changed(&reset, "ops", at).is_ok(), "another run, another round");
+        let said = No::BeaconPassed(round).refusal().detail;
+        assert!(said.starts_with("opens: ") && said.contains(&format!("round {round},")), "{said}");
+    }
+
+    #[test]
     fn wr_68_a_reset_is_refused_between_opening_and_close() {
         let reset = ControlChange { next_run: true, ..ControlChange::default() };
-        for at in [OPEN, Moment { now_ms: 2_000, frozen: false }] {
+        for at in [OPEN, Moment { now_ms: 2_000, frozen: false, round: 0 }] {
             assert_eq!(control().changed(&reset, "ops", at), Err(No::Running), "{at:?}");
         }
         for at in [LOBBY, OVER] {
@@ -314,7 +361,11 @@ mod tests {
     #[test]
     fn every_no_is_known_by_its_name_and_names_field_and_cure() {
         for no in No::ALL {
-            assert_eq!(No::named(no.row().0), Some(no));
+            let word = match no {
+                No::BeaconPassed(round) => format!("{} {round}", no.row().0),
+                _ => no.row().0.to_owned(),
+            };
+            assert_eq!(No::named(&word), Some(no));
             let refusal = no.refusal();
             assert!(matches!(refusal.http_status(), 400 | 409));
             assert!(refusal.detail.starts_with(no.row().1), "{}", refusal.detail);

@@ -129,8 +129,8 @@ impl ControlDesk {
             before = before.merged(&mirrored);
         }
         for _ in 0..TRIES_MAX {
-            // Whether the entries are closed is for the core to say.
-            let at = Moment { now_ms: self.clock.now_ms(), frozen: false };
+            // Whether the entries are closed, and the round, are for the core to say.
+            let at = Moment { now_ms: self.clock.now_ms(), frozen: false, round: 0 };
             let next = match before.changed(change, author, at) {
                 Ok(Some(next)) => next,
                 Ok(None) => return Ok(Applied { control: before, changed: false }),

@@ -9,13 +9,11 @@ use super::Ops;
 use super::answer::{Answer, ok};
 use super::asked::{AskedBypass, AskedRate, AskedTimes, Body, Nothing};
 use super::auth::Operator;
-use crate::domain::beacon;
 use crate::domain::control::ControlChange;
 use crate::domain::id::SaleId;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::sale::Control;
 use crate::domain::status::rfc3339;
-use crate::keeper::Applied;
 use crate::room::{Reach, Room};
 
 /// `GET /v1/sales`
@@ -102,7 +100,7 @@ pub(super) async fn audit_trail(
 impl Ops {
     async fn apply(&self, sale: &str, operator: &Operator, change: ControlChange) -> Answer {
         let room = self.room(sale)?;
-        let applied = self.steer(room, &operator.author, &change).await?;
+        let applied = self.desk.apply(room.sale(), &operator.author, &change).await?;
         Ok(ok(&record(room.sale(), &applied.control)))
     }
 
@@ -113,27 +111,6 @@ impl Ops {
             let detail = format!("sale {sale} is not in this node's settings");
             Refusal::new(Problem::UnknownSale, detail)
         })
-    }
-
-    /// Changes a sale. The opening never moves past its beacon: who joined after that could know
-    /// the draw.
-    pub(super) async fn steer(
-        &self,
-        room: &Room,
-        author: &str,
-        change: &ControlChange,
-    ) -> Result<Applied, Refusal> {
-        let round = room.snapshot().round;
-        let is_early = |opens_ms| beacon::is_too_early(round, opens_ms);
-        if round > 0 && change.opens_ms.is_some_and(is_early) {
-            let at = rfc3339(beacon::published_at_ms(round));
-            let cure = format!(
-                "must be 3 s before {at} at the latest: beacon round {round}, which this run has \
-                 committed to, is published then"
-            );
-            return Err(Refusal::bad_request("opens", cure));
-        }
-        self.desk.apply(room.sale(), author, change).await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use stanchion::domain::beacon;
 use stanchion::domain::control::{ControlChange, ControlNo, Moment};
 use stanchion::domain::rate::Rate;
 use stanchion::domain::sale::Control;
@@ -22,6 +23,8 @@ struct Case {
     times: [i64; 3],
     moved: [Option<i64>; 3],
     frozen: bool,
+    /// The latest opening that the beacon allows, in steps; none = no beacon.
+    beacon: Option<i64>,
     paused: (bool, Option<bool>),
     rate: Option<u32>,
     close: bool,
@@ -39,7 +42,7 @@ fn moved() -> impl Strategy<Value = Option<i64>> {
 
 fn case() -> impl Strategy<Value = Case> {
     let times = [steps(), steps(), steps()];
-    let flags = (any::<bool>(), (any::<bool>(), proptest::option::of(any::<bool>())));
+    let flags = ((any::<bool>(), moved()), (any::<bool>(), proptest::option::of(any::<bool>())));
     let rest = (
         proptest::option::of(1..3_u32),
         prop_oneof![4 => Just(false), 1 => Just(true)],
@@ -47,9 +50,9 @@ fn case() -> impl Strategy<Value = Case> {
         (any::<bool>(), prop_oneof![4 => Just(false), 1 => Just(true)]),
     );
     (times, [moved(), moved(), moved()], flags, rest).prop_map(
-        |(mut times, moved, (frozen, paused), (rate, close, bypass, raise))| {
+        |(mut times, moved, ((frozen, beacon), paused), (rate, close, bypass, raise))| {
             times.sort_unstable();
-            Case { times, moved, frozen, paused, rate, close, bypass, raise }
+            Case { times, moved, frozen, beacon, paused, rate, close, bypass, raise }
         },
     )
 }
@@ -69,6 +72,11 @@ impl Case {
             rate: Rate::whole(1),
             ..file.clone()
         }
+    }
+
+    fn round(&self, at_ms: u64) -> u64 {
+        let last = |it: i64| beacon::first_for(at_ms.saturating_add_signed(it * STEP_MS));
+        self.beacon.map_or(0, last)
     }
 
     fn change(&self, at_ms: u64) -> ControlChange {
@@ -119,6 +127,9 @@ async fn in_lua(
         frozen.arg("1");
     }
     let () = ground.redis.command(&frozen).await.unwrap();
+    let mut round = redis::cmd("HSET");
+    round.arg(&room).arg("round").arg(case.round(at_ms));
+    let () = ground.redis.command(&round).await.unwrap();
     match store.change("somebody", &case.change(at_ms)).await.unwrap() {
         (Publish::Changed(_), control) => Ok(control),
         (Publish::Same(_), _) => Ok(None),
@@ -163,7 +174,7 @@ fn the_script_changes_a_record_by_the_same_rules_as_the_domain() {
     proptest!(ProptestConfig::with_cases(400), |(case in case())| {
         let at_ms = now_ms();
         let mut lua = runtime.block_on(in_lua(&ground, &case, at_ms));
-        let at = Moment { now_ms: at_ms, frozen: case.frozen };
+        let at = Moment { now_ms: at_ms, frozen: case.frozen, round: case.round(at_ms) };
         let record = case.record(&ground.file, at_ms);
         let rust = record.changed(&case.change(at_ms), "somebody", at);
         if let (Ok(lua), Ok(rust)) = (&mut lua, &rust) {

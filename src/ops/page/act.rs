@@ -127,7 +127,7 @@ impl Dash {
         let (word, _) =
             known.ok_or_else(|| Refusal::bad_request("action", "is not one of this page's"))?;
         let change = change(word, form, &room.snapshot().control)?;
-        let applied = ops.steer(room, &format!("page@{}", ops.node), &change).await?;
+        let applied = ops.desk.apply(room.sale(), &format!("page@{}", ops.node), &change).await?;
         // What is shown next is what this node has seen: else the page offers "Pause" once more.
         let seen = async {
             while room.snapshot().control.version < applied.control.version {

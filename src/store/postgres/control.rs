@@ -71,10 +71,13 @@ impl Database {
         let transaction = client.transaction().await?;
         let there = there(&transaction, sale, record).await?;
         let merged = there.merged(record);
-        let sql = "SELECT EXISTS (SELECT 1 FROM opening WHERE sale = $1 AND run = $2)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM opening WHERE sale = $1 AND run = $2), \
+                   coalesce((SELECT round FROM draw WHERE sale = $1 AND run = $2), 0)";
         let run = i64::try_from(there.run).unwrap_or(i64::MAX);
-        let frozen = transaction.query_one(sql, &[&sale.as_str(), &run]).await?.try_get(0)?;
-        if let Err(no) = there.allows(&merged, Moment { now_ms: at_ms, frozen }) {
+        let row = transaction.query_one(sql, &[&sale.as_str(), &run]).await?;
+        let (frozen, round): (bool, i64) = (row.try_get(0)?, row.try_get(1)?);
+        let round = u64::try_from(round).unwrap_or(0);
+        if let Err(no) = there.allows(&merged, Moment { now_ms: at_ms, frozen, round }) {
             return Ok(Err(no));
         }
         if merged != there {

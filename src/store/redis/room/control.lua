@@ -44,6 +44,9 @@ local function resolve()
   end
 end
 
+-- When a round of the beacon is published, and how long before that the opening must be.
+local GENESIS_MS, PERIOD_MS, MARGIN_MS = 1692803367000, 3000, 3000
+
 local function refusal(new)
   local frozen = redis.call('HEXISTS', room_key, 'frozen') == 1
   local is_drawn = frozen or (now >= tonumber(old.opens_ms) and not is_over)
@@ -66,6 +69,12 @@ local function refusal(new)
     return 'opens-after-closes'
   elseif new.opens_ms and then_ms('opens_ms') <= now then
     return 'opens-passed'
+  end
+  -- Another run commits to another round.
+  local round = not new.run and tonumber(redis.call('HGET', room_key, 'round') or 0) or 0
+  if new.opens_ms and round > 0
+    and GENESIS_MS + (round - 1) * PERIOD_MS < then_ms('opens_ms') + MARGIN_MS then
+    return 'beacon-passed ' .. text(round)
   end
 end
 
