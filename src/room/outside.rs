@@ -25,12 +25,14 @@ impl Room {
         if seen.is_paused(now_ms) { Err(out_of_reach()) } else { Ok(()) }
     }
 
-    /// Signs an admission that has no slot. It is counted among the open ones if Redis answers.
+    /// Signs an admission that has no slot. If `is_counted`, it is among the open ones as soon as Redis
+    /// answers.
     pub async fn admit_outside(
         &self,
         origin: Origin,
         sub: String,
         account: Option<AccountId>,
+        is_counted: bool,
     ) -> (Arc<Admission>, String) {
         let (seen, now_ms) = (self.snapshot(), self.now_ms());
         let epoch = seen.control.epoch;
@@ -45,7 +47,7 @@ impl Room {
             exp: now_ms.saturating_add(self.options.token_ttl_ms) / 1000,
         };
         let end_ms = admission.exp.saturating_mul(1000);
-        if let Err(error) = self.store.occupy(&admission.buyer(), end_ms).await {
+        if is_counted && let Err(error) = self.store.occupy(&admission.buyer(), end_ms).await {
             tracing::debug!(sale = %self.options.sale, %error, "room.occupy got no answer");
         }
         let token = self.keys.mint_admission(&admission);
