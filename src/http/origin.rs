@@ -139,7 +139,7 @@ impl Origin {
     pub(super) async fn connect(&self, connect_max: Duration) -> Result<Link, UpstreamError> {
         let dialled = self.dial(connect_max).await;
         let changed = match &dialled {
-            Ok(_) => self.well.connected(),
+            Ok(_) => self.well.connected(now()),
             Err(_) => self.well.unreached(now()),
         };
         match &dialled {

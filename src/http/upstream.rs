@@ -161,12 +161,14 @@ impl Upstream {
 
     /// Whether no address is there.
     pub fn is_down(&self) -> bool {
-        self.origins.iter().all(|origin| origin.well().is_down())
+        let now = std::time::Instant::now();
+        self.origins.iter().all(|origin| origin.well().is_down(now))
     }
 
     /// How many addresses are not known to be down.
     pub fn up(&self) -> usize {
-        self.origins.iter().filter(|origin| !origin.well().is_down()).count()
+        let now = std::time::Instant::now();
+        self.origins.iter().filter(|origin| !origin.well().is_down(now)).count()
     }
 
     /// A connection to the next address in turn, or to one after it if that cannot be reached.
