@@ -17,6 +17,8 @@ use crate::store::redis::room::{Decision, NEWS_MAX, RoomStore};
 
 /// Kept through an outage of Redis, for each sale. What is beyond counts as open until it ends.
 const KEPT_MAX: usize = 100_000;
+/// What is old to most rooms leaves so much to what is new.
+const OLD_MAX: usize = KEPT_MAX / 2;
 /// How soon a room that did not hear is told again.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
@@ -32,10 +34,10 @@ impl News {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, sale: &SaleId, buyer: &BuyerId, decision: Decision) {
+    fn note(&self, sale: &SaleId, buyer: &BuyerId, decision: Decision, most: usize) {
         let mut waiting = self.waiting();
         let news = waiting.entry(sale.clone()).or_default();
-        if news.len() < KEPT_MAX {
+        if news.len() < most {
             news.push_back((buyer.clone(), decision));
             self.more.notify_one();
         }
@@ -69,22 +71,23 @@ impl Reservations {
                 _ => return,
             },
         };
-        self.news.note(&order.sale, &order.buyer, decision);
+        self.news.note(&order.sale, &order.buyer, decision, KEPT_MAX);
     }
 
-    /// Notes who holds something now: a core that was killed after a commit has told nobody. Of most
-    /// the room knows already.
+    /// Notes who holds something: a core that was killed after a commit has told nobody, and a stop
+    /// has everybody claim anew. Of most the room knows already.
     pub(super) fn tell_of_holders<'a>(
         &self,
         sale: &SaleId,
-        new: impl Iterator<Item = &'a BuyerId>,
+        holders: impl Iterator<Item = &'a BuyerId>,
     ) {
-        new.for_each(|buyer| self.news.note(sale, buyer, Decision::HadTaken(1)));
+        let had = Decision::HadTaken(1);
+        holders.for_each(|buyer| self.news.note(sale, buyer, had, OLD_MAX));
     }
 
     /// Notes that an order was paid for, the first time.
     pub(super) fn tell_of_payment(&self, reservation: &Reservation) {
-        self.news.note(&reservation.sale, &reservation.buyer, Decision::Paid);
+        self.news.note(&reservation.sale, &reservation.buyer, Decision::Paid, KEPT_MAX);
     }
 
     /// Tells the rooms until `stop`.
@@ -104,23 +107,28 @@ impl Reservations {
         stop.run_until_cancelled(telling).await;
     }
 
-    /// Whether all rooms have heard all.
+    /// Tells each room one batch at a time, so that much news of one sale does not hold up another's.
+    /// Whether all have heard all.
     async fn tell_rooms(&self, rooms: &[(SaleId, RoomStore)]) -> bool {
-        let mut is_done = true;
-        for (sale, room) in rooms {
-            loop {
+        loop {
+            let (mut is_heard, mut is_done) = (true, true);
+            for (sale, room) in rooms {
                 let news = self.news.next(sale);
                 if news.is_empty() {
-                    break;
+                    continue;
                 }
-                if let Err(error) = room.decided(&news).await {
-                    tracing::debug!(%sale, %error, "the room did not hear of its buyers");
-                    is_done = false;
-                    break;
+                is_done = false;
+                match room.decided(&news).await {
+                    Ok(()) => self.news.heard(sale, news.len()),
+                    Err(error) => {
+                        tracing::debug!(%sale, %error, "the room did not hear of its buyers");
+                        is_heard = false;
+                    }
                 }
-                self.news.heard(sale, news.len());
+            }
+            if is_done || !is_heard {
+                return is_heard;
             }
         }
-        is_done
     }
 }

@@ -16,6 +16,8 @@ const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Reading who has a live hold may take a twentieth of the time, or this.
 const COST_SHARE: u32 = 20;
 const CHEAP: Duration = Duration::from_millis(5);
+/// So often the room is told of all of them: after a stop they claim anew and count as undecided.
+const READS_PER_TELLING: u32 = 10;
 
 /// One sale's stock, as the ledger last told it.
 #[derive(Debug, Default)]
@@ -30,6 +32,8 @@ pub(super) struct Shelf {
 #[derive(Debug)]
 pub(super) struct Holders {
     buyers: HashSet<BuyerId>,
+    /// How often they were read.
+    reads: u32,
     read_at: Instant,
     cost: Duration,
 }
@@ -47,7 +51,7 @@ impl Holders {
 
 impl Default for Holders {
     fn default() -> Self {
-        Self { buyers: HashSet::new(), read_at: Instant::now(), cost: Duration::ZERO }
+        Self { buyers: HashSet::new(), reads: 0, read_at: Instant::now(), cost: Duration::ZERO }
     }
 }
 
@@ -70,8 +74,12 @@ impl Reservations {
             let stock = self.ledger.stock(Some(sale), None).await?;
             let known = Arc::clone(&self.shelves.of(sale).holders);
             let holders = if known.are_due(Instant::now()) {
-                let now = self.read_holders(sale).await?;
-                self.tell_of_holders(sale, now.buyers.difference(&known.buyers));
+                let now = self.read_holders(sale, known.reads.wrapping_add(1)).await?;
+                if now.reads.is_multiple_of(READS_PER_TELLING) {
+                    self.tell_of_holders(sale, now.buyers.iter());
+                } else {
+                    self.tell_of_holders(sale, now.buyers.difference(&known.buyers));
+                }
                 Arc::new(now)
             } else {
                 known
@@ -83,10 +91,10 @@ impl Reservations {
         Ok(())
     }
 
-    async fn read_holders(&self, sale: &SaleId) -> Result<Holders, DatabaseError> {
+    async fn read_holders(&self, sale: &SaleId, reads: u32) -> Result<Holders, DatabaseError> {
         let read_at = Instant::now();
         let buyers = self.ledger.holders(sale).await?.into_iter().collect();
-        Ok(Holders { buyers, read_at, cost: read_at.elapsed() })
+        Ok(Holders { buyers, reads, read_at, cost: read_at.elapsed() })
     }
 
     /// Keeps the shelves fresh until `stop`, and lets strayed gates follow the ledger.
