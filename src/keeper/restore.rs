@@ -46,7 +46,7 @@ impl Keeper {
         leads: &Leads,
     ) -> Result<(Loading, Skipped), KeeperError> {
         let (database, run) = (self.ledger.database(), control.run);
-        let secret = self.secret(run).await?;
+        let secret = self.secret(&control).await?;
         let opening = database.opening(&self.sale, run).await?;
         let mut counters = self.kept_ceilings(run).await?;
         if opening.is_none() {
@@ -66,6 +66,7 @@ impl Keeper {
         let loading = Loading {
             commitment: secret.commitment,
             round: secret.round,
+            frozen_ms: opening.map(|record| record.opened_at_ms),
             opening: opening.and_then(|record| secret.opening(&self.sale, record)),
             counters,
             // Nothing is handed out until the next look has raised them, in Postgres first.

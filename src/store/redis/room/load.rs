@@ -32,6 +32,8 @@ pub struct Loading {
     pub commitment: [u8; 32],
     /// The beacon round committed to; 0 = none.
     pub round: u64,
+    /// When entries were closed, though the draw may wait for its beacon; Unix milliseconds.
+    pub frozen_ms: Option<u64>,
     /// The opening, if there was one.
     pub opening: Option<Opening>,
     /// Where the counters resume: nothing at or above was handed out.
@@ -95,7 +97,9 @@ impl Loading {
             room.insert("key", hex::encode(opening.key));
             room.insert("signature", opening.signature_hex());
             room.insert("opened_at_ms", opening.opened_at_ms.to_string());
-            room.insert("frozen", opening.opened_at_ms.to_string());
+        }
+        if let Some(frozen_ms) = self.frozen_ms {
+            room.insert("frozen", frozen_ms.to_string());
         }
         room
     }
