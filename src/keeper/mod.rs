@@ -50,6 +50,29 @@ pub enum KeeperError {
          made it"
     )]
     Sealed(SaleId),
+    /// Who joins could know the round before entries are closed.
+    #[error(
+        "beacon_round of {sale}: round {round} is published too early for the opening of run {run}; \
+         the first that may be committed to is {first}: write it (or a later one, or 0 for none) \
+         into the settings and restart the cores"
+    )]
+    BeaconEarly {
+        /// The sale.
+        sale: SaleId,
+        /// The file's round.
+        round: u64,
+        /// The run that waits for a draw.
+        run: u64,
+        /// The first round that may decide it.
+        first: u64,
+    },
+    /// The ledger is older than what the room has published.
+    #[error(
+        "the room of {0} in Redis has published a commitment for run {1} that the ledger does not \
+         have: the ledger is from an older backup; restore a newer one, or begin another run with \
+         `stanchion sale reset`"
+    )]
+    OtherDraw(SaleId, u64),
     /// The system gives no randomness, or sealing failed.
     #[error("no randomness to make a seed from")]
     NoSeed,
@@ -85,7 +108,14 @@ impl Keeper {
     /// here would be found too late at the opening.
     pub async fn boot(&self) -> Result<(), KeeperError> {
         let control = self.control().await?;
-        let round = self.secret(control.run).await?.round;
+        let round = match self.secret(&control).await {
+            Err(error @ KeeperError::OtherDraw(..)) => {
+                // Its cure is a command, which takes a core to carry it out.
+                tracing::error!(sale = %self.sale, %error, "keeper.boot");
+                return Ok(());
+            }
+            secret => secret?.round,
+        };
         if round != self.beacon_round {
             tracing::warn!(
                 sale = %self.sale,
@@ -108,6 +138,7 @@ impl Keeper {
     async fn watch(&self) {
         let mut looks = ticks(WATCH_EVERY);
         let mut leads = Leads::default();
+        let mut carried_ms = 0;
         let mut failing = Failing::new(&self.sale, "keeper.watch");
         let mut woken = std::pin::pin!(self.woken());
         for look in 0_u32.. {
@@ -115,7 +146,7 @@ impl Keeper {
                 _ = looks.tick() => {}
                 () = &mut woken => woken.set(self.woken()),
             }
-            failing.note(self.look_after(&mut leads, look).await);
+            failing.note(self.look_after(&mut leads, &mut carried_ms, look).await);
         }
     }
 
@@ -130,7 +161,13 @@ impl Keeper {
         }
     }
 
-    async fn look_after(&self, leads: &mut Leads, look: u32) -> Result<(), KeeperError> {
+    /// `carried_ms`: of the room loaded then the ledger is known to have the opening.
+    async fn look_after(
+        &self,
+        leads: &mut Leads,
+        carried_ms: &mut u64,
+        look: u32,
+    ) -> Result<(), KeeperError> {
         let mut seen = self.look().await?;
         if seen.1.is_none() && self.restore(leads).await? {
             // Nothing is handed out before the ceilings are raised: at once.
@@ -139,6 +176,12 @@ impl Keeper {
         let (now_ms, Some(state)) = seen else { return Ok(()) };
         self.raise_ceilings(leads, now_ms, &state).await?;
         self.open_when_due(now_ms, &state).await?;
+        if let Some(opening) = &state.opening
+            && *carried_ms != state.loaded_ms
+        {
+            self.carry_opening(&state, opening).await?;
+            *carried_ms = state.loaded_ms;
+        }
         if look.is_multiple_of(LOOKS_PER_CONTROL) {
             self.carry_control(&state.control).await?;
         }

@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 use http::Method;
 use serde_json::json;
 use stanchion::domain::beacon::{self, Published};
-use stanchion::domain::sale::Phase;
+use stanchion::domain::control::{ControlChange, ControlNo};
+use stanchion::domain::sale::{Control, Phase};
 use stanchion::domain::ticket::Cohort;
+use stanchion::store::redis::room::Publish;
 
 use crate::control_ground::{PAIR, Steered, config};
 use crate::fixture::{Ground, executable, now_ms};
@@ -24,10 +26,61 @@ pub(crate) fn round_1000() -> Published {
     }
 }
 
+/// Has the run commit to round 1000, as one that opened in 2023 could; then come the real times.
+pub(crate) async fn commit_to_1000(ground: &mut RoomGround) {
+    let file = Control { version: 2, ..ground.file.clone() };
+    ground.beacon_round = 1000;
+    ground.file.opens_ms = beacon::published_at_ms(1000) - 60_000;
+    ground.file.lobby_opens_ms = ground.file.opens_ms;
+    ground.keeper().boot().await.unwrap();
+    ground.ledger.database().merge_control(&ground.sale, &file).await.unwrap();
+    ground.file = file;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_takes_another_round_and_none_that_could_be_known_before_the_opening() {
+    let mut ground = RoomGround::new("beacon-reset", 600_000, 50.0).await;
+    let old = beacon::first_for(ground.file.opens_ms);
+    ground.beacon_round = old;
+    ground.keep().await;
+    let room = ground.room().await;
+    assert_eq!(room.snapshot().proof(&ground.sale).unwrap().round, old);
+
+    let opens_ms = ground.file.opens_ms + 600_000;
+    let later = ControlChange { opens_ms: Some(opens_ms), ..ControlChange::default() };
+    let refused = ground.store().publish("test", &later).await.unwrap();
+    assert_eq!(refused, Publish::Refused(ControlNo::BeaconPassed(old)));
+    let reset = ControlChange { next_run: true, ..later };
+    let done = ground.store().publish("test", &reset).await.unwrap();
+    assert!(matches!(done, Publish::Changed(_)), "{done:?}");
+
+    let since = std::time::Instant::now();
+    let error = loop {
+        // Once the running core has carried the reset to the ledger, no other may start with this.
+        match ground.keeper().boot().await {
+            Err(error) => break error.to_string(),
+            Ok(()) => assert!(since.elapsed().as_secs() < 60, "the old round is committed to"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    let first = beacon::first_for(opens_ms);
+    assert!(error.contains("beacon_round") && error.contains(&first.to_string()), "{error}");
+    assert!(ground.ledger.database().draw(&ground.sale, 2).await.unwrap().is_none());
+
+    ground.beacon_round = first;
+    ground.keep().await;
+    until("the next run has its round", || {
+        let seen = room.snapshot();
+        let proof = seen.proof(&ground.sale);
+        seen.is_live(room.now_ms()) && proof.is_some_and(|it| (it.run, it.round) == (2, first))
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sale_waits_for_its_beacon_and_draws_with_it() {
     let mut ground = RoomGround::new("beacon", 1_500, 50.0).await;
-    ground.beacon_round = 1000;
+    commit_to_1000(&mut ground).await;
     ground.keep().await;
     let room = ground.room().await;
     let places = join_all(&room, "a", 20).await;
@@ -110,6 +163,15 @@ async fn only_the_round_committed_to_is_taken_and_the_opening_never_moves_past_i
     let opens = jiff::Timestamp::from_millisecond(i64::try_from(now_ms() + 1_200_000).unwrap());
     let late = steered.put("times", json!({ "opens": opens.unwrap().to_string() })).await;
     assert_eq!(late.status, 400, "{}", late.text());
+    assert!(late.text().contains(&format!("beacon round {round}")), "{}", late.text());
+    let ops = [("authorization", bearer.as_str())];
+    let path = format!("/v1/control/{}", steered.sale);
+    let record = steered.call(&core, Method::GET, &path, &core_key, json!(null)).await;
+    let mut record: serde_json::Value = record.json().unwrap();
+    record["version"] = json!(record["version"].as_u64().unwrap() + 1);
+    record["opens_ms"] = json!(now_ms() + 1_200_000);
+    let late = steered.call(&core, Method::PUT, &path, &ops, record).await;
+    assert_eq!(late.status, 400, "the core's own door: {}", late.text());
     assert!(late.text().contains(&format!("beacon round {round}")), "{}", late.text());
     let opens = jiff::Timestamp::from_millisecond(i64::try_from(now_ms() + 800_000).unwrap());
     let fine = steered.put("times", json!({ "opens": opens.unwrap().to_string() })).await;

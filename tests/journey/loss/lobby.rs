@@ -9,7 +9,7 @@ use super::{
     Loss, Servers, all_different, join, loaded, nobody_is_behind_a_hole, nothing_moves, open_now,
     signed_in, until_back, until_journalled, until_noted,
 };
-use crate::beacon::round_1000;
+use crate::beacon::{commit_to_1000, round_1000};
 use crate::room_ground::{join_all, joined, until, until_open};
 
 /// Half before the copy, half after it, accounts among them; then the loss, newcomers, the draw.
@@ -73,7 +73,9 @@ async fn while_drawing(loss: Loss, durable: bool, beacon: bool) {
     let servers = Servers::single();
     let mut ground = servers.ground("losedraw", 50.0).await;
     ground.file.paused = true;
-    ground.beacon_round = if beacon { 1000 } else { 0 };
+    if beacon {
+        commit_to_1000(&mut ground).await;
+    }
     let core = ground.keep().await;
     let room = ground.room().await;
     let entered = join_all(&room, "a", 60).await;
