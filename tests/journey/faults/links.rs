@@ -9,7 +9,7 @@ use stanchion::domain::refusal::Problem;
 use stanchion::domain::reservation::Status;
 use stanchion::lab::fault_proxy::Moment;
 use stanchion::reservations::Reserved;
-use stanchion::store::postgres::Which;
+use stanchion::store::postgres::{Client, DatabaseError, Which};
 
 use super::{PATIENCE, is_try_again, link_to};
 use crate::fixture::Ground;
@@ -135,24 +135,34 @@ async fn rs_72_a_thousand_clients_that_leave_a_slow_ledger_leave_nothing_half_do
     core.house.sound().await;
 }
 
+/// Connections that are set up alike and go back to their pool.
+async fn timing_out(
+    clients: impl IntoIterator<Item: Future<Output = Result<Client, DatabaseError>>>,
+    limit: &str,
+) {
+    let clients: Vec<_> = join_all(clients).await.into_iter().map(Result::unwrap).collect();
+    for client in &clients {
+        let set = format!("SET statement_timeout = {limit}");
+        client.batch_execute(&set).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rs_73_a_connection_that_times_out_at_once_spoils_no_order() {
-    let house = Core::start(&Plan::of("timeouts", 200)).await;
-    house.held("ann", "first", 1).await;
-    // Of sixteen connections, half give up after 5 ms; they stay in the pool.
-    let clients = join_all((0..8).map(|_| house.database.client())).await;
-    for client in &clients {
-        let client = client.as_ref().unwrap();
-        client.batch_execute("SET statement_timeout = '5ms'").await.unwrap();
-    }
-    drop(clients);
+    let house = Core::start(&Plan::of("timeouts", 200).sku("T", 200)).await;
+    granted(house.reserve_lines("ann", "first", &[("S", 1), ("T", 1)]).await);
+    let mut holder = house.database.client().await.unwrap();
+    // Half of the lanes' sixteen connections and half of the others give up after 5 ms; they stay
+    // in their pools.
+    timing_out((0..8).map(|_| house.database.lane_client()), "'5ms'").await;
+    timing_out((0..8).map(|_| house.database.client()), "'5ms'").await;
 
     let orders: Vec<_> = (0..60).map(|n| format!("k{n}")).collect();
-    let mut holder = house.database.client().await.unwrap();
-    holder.batch_execute("SET statement_timeout = 0").await.unwrap();
+    let lines: [&[(&str, i64)]; 2] = [&[("S", 1)], &[("S", 1), ("T", 1)]];
     let lock = holder.transaction().await.unwrap();
     lock.execute("SELECT 1 FROM stock FOR NO KEY UPDATE", &[]).await.unwrap();
-    let ordering = join_all(orders.iter().map(|key| house.reserve("bob", key, 1)));
+    let order = |(n, key)| house.reserve_lines("bob", key, lines[n % 2]);
+    let ordering = join_all(orders.iter().map(String::as_str).enumerate().map(order));
     let unlocking = async {
         tokio::time::sleep(Duration::from_millis(60)).await;
         lock.rollback().await.unwrap();
@@ -166,10 +176,14 @@ async fn rs_73_a_connection_that_times_out_at_once_spoils_no_order() {
             Err(refusal) => assert!(is_try_again(&refusal), "{refusal:?}"),
         }
     }
-    for key in &orders {
-        super::insist(&house, key).await;
+    for (n, key) in orders.iter().enumerate() {
+        super::insist(&house, key, lines[n % 2]).await;
     }
-    assert_eq!(house.stock().await.available, 200 - 61);
+    drop(holder);
+    // What is looked up now is no order: all of the pool is held, and none is missed.
+    timing_out((0..16).map(|_| house.database.client()), "DEFAULT").await;
+    let left = (house.stock().await.available, house.stock_of("T").await.available);
+    assert_eq!(left, (200 - 61, 200 - 31));
     house.sound().await;
 }
 

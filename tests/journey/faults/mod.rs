@@ -36,10 +36,10 @@ fn is_try_again(refusal: &Refusal) -> bool {
 }
 
 /// Orders as a patient client does: the same key until there is an answer.
-async fn insist(house: &Core, key: &str) -> Reserved {
+async fn insist(house: &Core, key: &str, lines: &[(&str, i64)]) -> Reserved {
     let since = Instant::now();
     loop {
-        match house.reserve("bob", key, 1).await {
+        match house.reserve_lines("bob", key, lines).await {
             Ok(reserved) => return reserved,
             Err(refusal) => assert!(is_try_again(&refusal), "{key}: {refusal:?}"),
         }

@@ -38,7 +38,7 @@ async fn rs_22_a_redis_that_stands_still_for_three_seconds_takes_no_unit_twice()
     assert!(grants(&outcomes) > 0, "the ledger goes on alone");
 
     for key in &keys {
-        insist(&house, key).await;
+        insist(&house, key, &[("S", 1)]).await;
     }
     assert_eq!(house.stock().await.available, 300 - 101);
     // What was asked of the frozen Redis may have been done, once a key and never twice.
@@ -193,7 +193,7 @@ async fn holds_survive_backends_of_postgres_killed_by_sigkill_at_full_load() {
         };
         kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
     }
-    insist(&house, "after the crashes").await;
+    insist(&house, "after the crashes", &[("S", 1)]).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     stop.store(true, Ordering::Relaxed);
 
@@ -207,7 +207,7 @@ async fn holds_survive_backends_of_postgres_killed_by_sigkill_at_full_load() {
             assert_eq!(there, Some(made), "I5: {key} was acknowledged");
         }
         for key in unsure {
-            insist(&house, &key).await;
+            insist(&house, &key, &[("S", 1)]).await;
         }
     }
     let stock = house.stock().await;
