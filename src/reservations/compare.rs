@@ -7,9 +7,10 @@ use crate::store::redis::gate_compare::{Correction, Counter, Mark};
 /// Marks remembered from one comparison to the next.
 const REMEMBERED_MAX: usize = 1_000;
 
-/// A take that is younger may still be under way, in milliseconds; older ones and their clients are
-/// gone, or nearly so, and the ledger decides in any case.
-const UNDER_WAY_MS: u64 = 2_000;
+/// A take that is younger may still be under way, in milliseconds: it waits in a lane and is sent
+/// again when a link breaks, longer than its client waits. Older ones are dead, and the ledger
+/// decides in any case.
+const UNDER_WAY_MS: u64 = 30_000;
 
 /// One SKU at one instant: no unit was taken or put back in the ledger while the gate was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
