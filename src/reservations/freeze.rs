@@ -23,8 +23,9 @@ impl Reservations {
     }
 
     async fn turned(&self, sku: &Sku, turned: Turned) -> Result<Stock, Refusal> {
-        match turned {
-            Turned::Done | Turned::Before => {}
+        let is_new = match turned {
+            Turned::Done => true,
+            Turned::Before => false,
             Turned::Unknown => {
                 return Err(Refusal::new(Problem::UnknownSku, format!("sku {sku} is not known")));
             }
@@ -34,17 +35,20 @@ impl Reservations {
                     .status(409)
                     .with("value", sku.as_str()));
             }
-        }
+        };
         let stock = self.stock_of(sku).await?;
-        self.rebuild(&stock).await;
+        self.rebuild(&stock, is_new).await;
         Ok(stock)
     }
 
     /// What the gate knew is forgotten, whatever generation it was of: after a restore the ledger's
-    /// numbers may be lower than they were.
-    async fn rebuild(&self, Stock { sale, sku, .. }: &Stock) {
+    /// numbers may be lower than they were. The gate of a SKU that was so before may be selling: it
+    /// stays if it is of the ledger's generation.
+    async fn rebuild(&self, Stock { sale, sku, .. }: &Stock, is_new: bool) {
         let rebuilt = async {
-            self.gate.forget(sale, sku).await?;
+            if is_new {
+                self.gate.forget(sale, sku).await?;
+            }
             self.load_gate(sale, sku).await?;
             Ok::<_, super::loading::LoadFailure>(self.refresh_shelves().await?)
         };

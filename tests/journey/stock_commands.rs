@@ -90,6 +90,26 @@ async fn when_a_freeze_has_returned_nothing_more_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn thawing_or_spreading_what_is_for_sale_already_leaves_its_gate_alone() {
+    let house = Core::start(&Plan::of("rethaw", 10)).await;
+    house.held("ann", "k1", 1).await;
+    let key = format!("stanchion:{{{}}}:stock:S", house.sale.id);
+    let shift = |by: i64| redis::cmd("HINCRBY").arg(&key).arg("count").arg(by).clone();
+    // As two takes do that are under way.
+    house.redis.command::<()>(&shift(-2)).await.unwrap();
+
+    house.orders.freeze(&s(), false).await.unwrap();
+    assert_eq!(house.count().await, Some(7));
+    house.orders.set_shards(&s(), 1).await.unwrap();
+    assert_eq!(house.count().await, Some(7));
+
+    house.redis.command::<()>(redis::cmd("DEL").arg(&key)).await.unwrap();
+    house.orders.freeze(&s(), false).await.unwrap();
+    assert_eq!(house.count().await, Some(9), "a gate that is not there is loaded");
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_that_was_restored_is_older_than_its_gate_and_wins() {
     let house = Core::start(&Plan::of("restored", 10)).await;
     house.held("ann", "k1", 2).await;
