@@ -39,11 +39,8 @@ impl Shared {
             tokio::task::yield_now().await;
             let Some(waiting) = self.next(&row, BATCH_MAX) else { break };
             let (gone, wanted): (Vec<_>, Vec<_>) =
-                waiting.into_iter().partition(|entry| entry.waiter.is_gone());
-            for entry in gone {
-                self.metrics.unsent.inc();
-                entry.waiter.tell(Err(LaneError::Unsent));
-            }
+                waiting.into_iter().partition(|entry| !entry.unsure && entry.waiter.is_gone());
+            self.unsent(gone.into_iter().map(|entry| entry.waiter));
             let Plan { jobs, later } = plan(wanted);
             self.first_in_line(&row, later);
             self.settle(&row, &mut link, jobs).await;
@@ -60,7 +57,11 @@ impl Shared {
         let mut parts = vec![jobs];
         while let Some(mut jobs) = parts.pop() {
             let mut tries = 0;
-            while !jobs.is_empty() {
+            loop {
+                jobs = self.still_wanted(jobs);
+                if jobs.is_empty() {
+                    break;
+                }
                 tries += 1;
                 let error = match self.call(row, link, &jobs).await {
                     Ok(answers) => {
@@ -90,6 +91,22 @@ impl Shared {
         self.first_in_line(row, again);
     }
 
+    /// Those that somebody waits for, or that may be done already.
+    fn still_wanted(&self, jobs: Jobs) -> Jobs {
+        let (wanted, gone): (Jobs, Jobs) = jobs
+            .into_iter()
+            .partition(|job| job.unsure || !job.waiters.iter().all(Waiter::is_gone));
+        self.unsent(gone.into_iter().flat_map(|job| job.waiters));
+        wanted
+    }
+
+    fn unsent(&self, waiters: impl Iterator<Item = Waiter>) {
+        for waiter in waiters {
+            self.metrics.unsent.inc();
+            waiter.tell(Err(LaneError::Unsent));
+        }
+    }
+
     async fn call(
         &self,
         row: &Row,
@@ -110,10 +127,16 @@ impl Shared {
     }
 }
 
-/// Tells everybody; what lost its key to another transaction goes back into the lane.
+/// Tells everybody; what lost its key to another transaction goes back into the lane. Nobody hears
+/// "no" while an earlier call of the order may still be committed.
 fn answer(jobs: Jobs, answers: Vec<Option<Taken>>) -> Vec<Entry<Waiter>> {
     let mut again = vec![];
     for (job, answer) in jobs.into_iter().zip(answers) {
+        let is_open = answer.as_ref().is_some_and(Taken::is_open);
+        if job.unsure && is_open {
+            give_up(vec![job], DatabaseError::Unsure);
+            continue;
+        }
         let mut waiters = job.waiters.into_iter();
         if let Some(taken) = answer {
             let echoed = (waiters.len() > 1).then(|| echo(&taken));
@@ -147,6 +170,49 @@ fn give_up(jobs: Jobs, error: DatabaseError) {
         let failed = if job.unsure { LaneError::Unknown(error) } else { LaneError::Undone(error) };
         for waiter in job.waiters {
             waiter.tell(Err(failed.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::id::{BuyerId, OrderKey, SaleId, Sku};
+    use crate::domain::quantity::Quantity;
+    use crate::domain::reservation::{Cart, Line, OrderRef};
+    use crate::reservations::lane::{Answer, Patience};
+    use crate::store::postgres::{NoUnits, Take};
+
+    fn sku() -> Sku {
+        Sku::parse("S").unwrap()
+    }
+
+    fn job(unsure: bool) -> (Job<Waiter>, oneshot::Receiver<Answer>) {
+        let order = OrderRef {
+            sale: SaleId::parse("s").unwrap(),
+            buyer: BuyerId::parse("b").unwrap(),
+            order_key: OrderKey::parse("k").unwrap(),
+        };
+        let line = Line { sku: sku(), qty: Quantity::new(1).unwrap() };
+        let cart = Cart::new(vec![line]).unwrap();
+        let take = Take { id: Uuid::now_v7(), order, cart, closes_ms: 0, settling: false };
+        let (reply, answer) = oneshot::channel();
+        let waiters = vec![Waiter { reply, patience: Patience::default() }];
+        (Job { take, waiters, races: 0, unsure }, answer)
+    }
+
+    #[test]
+    fn rs_73_no_is_not_told_while_an_earlier_call_may_still_be_committed() {
+        let no = Taken::No { why: NoUnits::SoldOut, sku: sku(), remaining: 0 };
+        for taken in [no, Taken::Elsewhere] {
+            let ((sure, told), (unsure, untold)) = (job(false), job(true));
+            answer(vec![sure, unsure], vec![Some(taken.clone()), Some(taken.clone())]);
+            assert_eq!(told.blocking_recv().unwrap().unwrap(), taken);
+            let error = untold.blocking_recv().unwrap().unwrap_err();
+            assert!(!error.is_certain(), "{error}");
         }
     }
 }

@@ -61,6 +61,9 @@ pub enum DatabaseError {
     /// Others were faster, several times in a row.
     #[error("the ledger is too contended just now")]
     Contended,
+    /// The link broke, and the same sent again found nothing: the first may be committed yet.
+    #[error("the link to the ledger broke, and what was sent over it may still be done")]
+    Unsure,
     /// A statement failed.
     #[error("the ledger's answer: {}", told(.0))]
     Statement(#[from] tokio_postgres::Error),
@@ -84,7 +87,8 @@ impl DatabaseError {
             | Self::Unsafe(_)
             | Self::Migration(_)
             | Self::Garbled(_)
-            | Self::Contended => return Mishap::Other,
+            | Self::Contended
+            | Self::Unsure => return Mishap::Other,
         };
         let Some(code) = error.code() else {
             let broken = error.is_closed()
@@ -124,7 +128,8 @@ impl DatabaseError {
             | Self::Unsafe(_)
             | Self::Migration(_)
             | Self::Garbled(_)
-            | Self::Contended => false,
+            | Self::Contended
+            | Self::Unsure => false,
         }
     }
 }

@@ -4,7 +4,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::database::DatabaseError;
+use super::database::{DatabaseError, Mishap};
 use super::ledger::{Ledger, Tries, column, columns, count, parsed, reservation};
 use crate::domain::id::Sku;
 use crate::domain::reservation::{Cart, OrderRef, Reservation};
@@ -85,6 +85,14 @@ enum Rows<'s> {
     All,
 }
 
+impl Taken {
+    /// Whether nothing was found under the key: then another call of the same order, whose link
+    /// broke, may be committed after this one.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::No { .. } | Self::Elsewhere)
+    }
+}
+
 impl Ledger {
     /// Takes the units of one order, or none of them: of one SKU from its first row, of several from
     /// all of their rows.
@@ -107,12 +115,14 @@ impl Ledger {
 
     async fn take_from(&self, take: &Take, rows: Rows<'_>) -> Result<Taken, DatabaseError> {
         let mut tries = Tries::default();
-        let mut races = 0;
+        let (mut races, mut unsure) = (0, false);
         while races < RACES_MAX {
             let resent = tries.again();
             let outcome = self.take_once(take, rows, resent).await;
+            unsure |= matches!(&outcome, Err(error) if error.mishap() == Mishap::LinkLost);
             let Some(settled) = tries.settle(outcome).await else { continue };
             match settled? {
+                Some(taken) if unsure && taken.is_open() => return Err(DatabaseError::Unsure),
                 Some(taken) => return Ok(taken),
                 None => races += 1,
             }
