@@ -105,10 +105,14 @@ impl Reservations {
                 }
                 None => self.at_the_ledger(&order, id, Some(&pass), patience).await,
             },
-            Way::Marked(id) => self.at_the_ledger(&order, id, None, patience).await,
+            Way::Marked(id) => {
+                let outcome = self.at_the_ledger(&order, id, None, patience).await;
+                self.past_the_gate(order, &outcome);
+                outcome
+            }
             Way::Unmarked => {
                 let outcome = self.at_the_ledger(&order, id, None, patience).await;
-                self.strays(&order);
+                self.past_the_gate(order, &outcome);
                 outcome
             }
             Way::Bypass => {
@@ -117,12 +121,18 @@ impl Reservations {
                     return Err(refuse::overloaded());
                 };
                 let outcome = self.at_the_ledger(&order, id, None, patience).await;
-                if let Ok(Reserved::New(made)) = &outcome {
-                    self.unmarked.note([(order.clone(), made.id)]);
-                }
-                self.strays(&order);
+                self.past_the_gate(order, &outcome);
                 outcome
             }
+        }
+    }
+
+    /// Granted without a mark of its own: the one it was granted under may be gone by now, its
+    /// units given back. The gate is told of the key and follows the ledger within a moment.
+    fn past_the_gate(&self, order: Order, outcome: &Result<Reserved, Refusal>) {
+        if let Ok(Reserved::New(made)) = outcome {
+            self.strays(&order);
+            self.unmarked.note([(order, made.id)]);
         }
     }
 

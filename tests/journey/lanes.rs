@@ -9,10 +9,11 @@ use stanchion::reservations::Reserved;
 use stanchion::reservations::lane::{LaneError, LaneMetrics, Lanes, Patience};
 use stanchion::store::postgres::{Client, Take, Taken};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::fixture::core::{Core, Plan, granted, problem};
+use crate::fixture::core::{Core, Plan, granted, problem, replayed};
 use crate::fixture::now_ms;
 
 const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity \
@@ -209,6 +210,63 @@ async fn rs_72_clients_that_leave_cancel_no_transaction_and_their_unsent_orders_
     let idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' \
                 AND datname = current_database()";
     assert_eq!(house.sql(idle).await, 0);
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_17_a_second_click_is_granted_although_the_first_one_left_and_the_gate_hears_of_it() {
+    let house = Core::start(&Plan::of("clicks", 3)).await;
+    house.held("warm", "up", 1).await;
+    let blocking = house.blocked().await;
+    let waiting = || house.orders.metrics().lanes.waiting.get();
+    let start = |key: &str| {
+        let (core, order) = (Arc::clone(&house.orders), house.order("ann", key, &[("S", 1)]));
+        tokio::spawn(async move { core.reserve(order).await })
+    };
+    let sent = start("sent");
+    house.sql_says(BLOCKED, 1).await;
+    let first = start("twice");
+    until("the first click waits", || waiting() == 1).await;
+    let second = start("twice");
+    until("the second click waits", || waiting() == 2).await;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    blocking.batch_execute("COMMIT").await.unwrap();
+    granted(sent.await.unwrap());
+    let made = granted(second.await.unwrap());
+
+    let stop = CancellationToken::new();
+    let watching = tokio::spawn(Arc::clone(&house.orders).watch_shelves(stop.clone()));
+    let since = Instant::now();
+    while house.count().await != Some(0) {
+        assert!(since.elapsed() < Duration::from_secs(10), "{:?} at the gate", house.count().await);
+        tokio::task::yield_now().await;
+    }
+    stop.cancel();
+    watching.await.unwrap();
+    assert_eq!(house.stock().await.available, 0);
+    assert_eq!(replayed(house.reserve("ann", "twice", 1).await).id, made.id);
+    assert_eq!(problem(house.reserve("bob", "k", 1).await), Problem::SoldOut);
+    house.sound().await;
+    assert_eq!(house.orders.metrics().gate_too_high.get(), 0, "it followed before it was compared");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_72_an_order_that_was_undone_is_not_sent_again_for_a_client_that_has_left() {
+    let house = Core::start(&Plan::of("undone", 5)).await;
+    house.sql("ALTER FUNCTION take_batch SET lock_timeout = '20ms'").await;
+    let (lanes, metrics) = house.lanes();
+    let (blocking, patience) = (house.blocked().await, Patience::default());
+
+    let order = taking(&lanes, house.take("ann", "k", 1), &patience);
+    until("it was sent", || metrics.attempts.get() >= 1).await;
+    patience.end();
+    let answer = order.await.unwrap();
+
+    assert!(matches!(answer, Err(LaneError::Unsent)), "{answer:?}");
+    assert!(metrics.attempts.get() < 4, "{} calls", metrics.attempts.get());
+    blocking.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(house.stock().await.available, 5);
     house.sound().await;
 }
 
