@@ -18,6 +18,11 @@ const HELD_AGAIN_MS: u64 = 2_000;
 /// The ledger did not answer: whether something was done is unknown, and the same key will tell.
 pub(super) fn unavailable(error: &DatabaseError) -> Refusal {
     tracing::error!(%error, "the ledger did not decide");
+    unknown_end()
+}
+
+/// Nobody knows yet: the same key will tell.
+pub(super) fn unknown_end() -> Refusal {
     Refusal::new(
         Problem::CoreUnavailable,
         "the ledger is not answering; try again with the same order key",
@@ -89,6 +94,8 @@ impl Reservations {
                 Problem::OverCap,
                 format!("with this order you would have more of {sku} than one buyer may"),
             ),
+            // A big order that came when others had taken the rest.
+            NoUnits::Insufficient if remaining == 0 => self.sold_out(&goods, sku),
             NoUnits::Insufficient => Refusal::new(
                 Problem::Insufficient,
                 format!("{remaining} of {sku} are left; ask for no more than that"),

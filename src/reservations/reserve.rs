@@ -70,7 +70,7 @@ impl Reservations {
         });
         match tokio::time::timeout(PATIENCE, running).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) | Err(_) => Err(refuse::overloaded()),
+            Ok(Err(_)) | Err(_) => Err(refuse::unknown_end()),
         }
     }
 
