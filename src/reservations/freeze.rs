@@ -1,5 +1,7 @@
 //! A SKU taken out of the sale and put back, and spread over other rows in between.
 
+use std::sync::Arc;
+
 use super::refuse::unavailable;
 use super::state::Reservations;
 use crate::domain::id::Sku;
@@ -10,16 +12,24 @@ use crate::store::postgres::{DatabaseError, SkuLoad, Stock, Turned};
 impl Reservations {
     /// Freezes a SKU or thaws it: its generation rises, and its gate is rebuilt from the ledger.
     /// Again is the same as once.
-    pub async fn freeze(&self, sku: &Sku, frozen: bool) -> Result<Stock, Refusal> {
-        let turned = self.ledger.freeze(sku, frozen).await.map_err(|e| unavailable(&e))?;
-        self.turned(sku, turned).await
+    pub async fn freeze(self: &Arc<Self>, sku: &Sku, frozen: bool) -> Result<Stock, Refusal> {
+        let (this, sku) = (Arc::clone(self), sku.clone());
+        self.to_its_end(async move {
+            let turned = this.ledger.freeze(&sku, frozen).await.map_err(|e| unavailable(&e))?;
+            this.turned(&sku, turned).await
+        })
+        .await
     }
 
     /// Spreads the available units of a frozen SKU over `shards` rows, 1 to
     /// [`SHARDS_MAX`](crate::domain::stock::SHARDS_MAX). What is held stays where it was taken.
-    pub async fn set_shards(&self, sku: &Sku, shards: u32) -> Result<Stock, Refusal> {
-        let turned = self.ledger.set_shards(sku, shards).await.map_err(|e| unavailable(&e))?;
-        self.turned(sku, turned).await
+    pub async fn set_shards(self: &Arc<Self>, sku: &Sku, shards: u32) -> Result<Stock, Refusal> {
+        let (this, sku) = (Arc::clone(self), sku.clone());
+        self.to_its_end(async move {
+            let turned = this.ledger.set_shards(&sku, shards).await.map_err(|e| unavailable(&e))?;
+            this.turned(&sku, turned).await
+        })
+        .await
     }
 
     async fn turned(&self, sku: &Sku, turned: Turned) -> Result<Stock, Refusal> {

@@ -1,5 +1,7 @@
 //! After the take: confirmed by a payment, extended, released, cancelled.
 
+use std::sync::Arc;
+
 use super::confirming::Unconfirmed;
 use super::refuse::{overloaded, unavailable, unknown_order};
 use super::state::Reservations;
@@ -11,7 +13,20 @@ use crate::store::postgres::{Cancelled, Confirmed, Extended, Released, Settled, 
 
 impl Reservations {
     /// Confirms an order by its payment. Safe to repeat for days.
-    pub async fn confirm(&self, which: &Which, payment_ref: &str) -> Result<Reservation, Refusal> {
+    pub async fn confirm(
+        self: &Arc<Self>,
+        which: &Which,
+        payment_ref: &str,
+    ) -> Result<Reservation, Refusal> {
+        let (this, which, payment_ref) = (Arc::clone(self), which.clone(), payment_ref.to_owned());
+        self.to_its_end(async move { this.confirm_fully(&which, &payment_ref).await }).await
+    }
+
+    async fn confirm_fully(
+        &self,
+        which: &Which,
+        payment_ref: &str,
+    ) -> Result<Reservation, Refusal> {
         let late = self.late_payment(which).await?;
         let done = self.confirms.confirm(which, payment_ref, late).await;
         let done = done.map_err(|error| match error {
@@ -19,7 +34,7 @@ impl Reservations {
             Unconfirmed::Unknown(error) => unavailable(&error),
         })?;
         let (problem, detail) = match done {
-            Confirmed::Replay => return self.now(which).await,
+            Confirmed::Replay => return self.replayed(which).await,
             Confirmed::Done => {
                 let reservation = self.now(which).await?;
                 self.tell_of_payment(&reservation);
@@ -29,9 +44,7 @@ impl Reservations {
                 let reservation = self.now(which).await?;
                 self.tell_of_payment(&reservation);
                 // Those units went past the gate.
-                for line in &reservation.lines {
-                    self.stray(&reservation.sale, &line.sku);
-                }
+                self.stray_lines(&reservation);
                 return Ok(reservation);
             }
             Confirmed::Unknown => {
@@ -58,12 +71,18 @@ impl Reservations {
     }
 
     /// Gives an order's units back early. By key: closes the key even if no order is known.
-    pub async fn release(&self, which: &Which) -> Result<Reservation, Refusal> {
+    pub async fn release(self: &Arc<Self>, which: &Which) -> Result<Reservation, Refusal> {
+        let (this, which) = (Arc::clone(self), which.clone());
+        self.to_its_end(async move { this.release_fully(&which).await }).await
+    }
+
+    async fn release_fully(&self, which: &Which) -> Result<Reservation, Refusal> {
         let done = self.ledger.release(which).await;
         let (released, pushes) = done.map_err(|e| unavailable(&e))?;
         self.tell_gate(&pushes).await;
         match released {
-            Released::Done | Released::Replay => self.now(which).await,
+            Released::Done => self.now(which).await,
+            Released::Replay => self.replayed(which).await,
             Released::Unknown => Err(unknown_order()),
             Released::Ordered => Err(Refusal::new(
                 Problem::AlreadyOrdered,
@@ -105,13 +124,19 @@ impl Reservations {
     }
 
     /// Undoes a confirmed order after its payment was refunded.
-    pub async fn cancel(&self, which: &Which) -> Result<Reservation, Refusal> {
+    pub async fn cancel(self: &Arc<Self>, which: &Which) -> Result<Reservation, Refusal> {
+        let (this, which) = (Arc::clone(self), which.clone());
+        self.to_its_end(async move { this.cancel_fully(&which).await }).await
+    }
+
+    async fn cancel_fully(&self, which: &Which) -> Result<Reservation, Refusal> {
         let reservation = self.now(which).await?;
         let done = self.ledger.cancel(reservation.id).await;
         let (cancelled, pushes) = done.map_err(|e| unavailable(&e))?;
         self.tell_gate(&pushes).await;
         let (problem, detail) = match cancelled {
-            Cancelled::Done | Cancelled::Replay => return self.now(which).await,
+            Cancelled::Done => return self.now(which).await,
+            Cancelled::Replay => return self.replayed(which).await,
             Cancelled::Unknown => return Err(unknown_order()),
             Cancelled::NotPaid => {
                 (Problem::InProgress, "the order is not paid yet; release it instead")
@@ -128,6 +153,14 @@ impl Reservations {
         read.map_err(|e| unavailable(&e))?.ok_or_else(unknown_order)
     }
 
+    /// The same after a statement that had been done before: if that was this very call, sent over
+    /// a link that broke, the gate has not heard of it.
+    async fn replayed(&self, which: &Which) -> Result<Reservation, Refusal> {
+        let reservation = self.now(which).await?;
+        self.stray_lines(&reservation);
+        Ok(reservation)
+    }
+
     async fn late_payment(&self, which: &Which) -> Result<LatePayment, Refusal> {
         let of_sale = |sale: &SaleId| {
             self.terms.get(sale).map_or(LatePayment::Refuse, |terms| terms.late_payment)
@@ -140,7 +173,9 @@ impl Reservations {
                 if policies.all(|policy| policy == first) {
                     return Ok(first);
                 }
-                Ok(of_sale(&self.now(which).await?.sale))
+                let read = self.ledger.reservation(which).await.map_err(|e| unavailable(&e))?;
+                // Of an order that is not known nothing is confirmed; the payment is written down.
+                Ok(read.map_or(LatePayment::Refuse, |reservation| of_sale(&reservation.sale)))
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Changing stock while it is sold.
 
+use std::sync::Arc;
+
 use super::refuse::unavailable;
 use super::state::Reservations;
 use crate::domain::id::Sku;
@@ -8,15 +10,33 @@ use crate::store::postgres::{DatabaseError, Push, Stock, StockChange};
 
 impl Reservations {
     /// Adds units, or takes available ones away, once for each operation key.
-    pub async fn restock(&self, sku: &Sku, delta: i64, op_key: &str) -> Result<Stock, Refusal> {
-        let change = self.ledger.restock(sku, delta, op_key).await;
-        self.restocked(sku, change).await
+    pub async fn restock(
+        self: &Arc<Self>,
+        sku: &Sku,
+        delta: i64,
+        op_key: &str,
+    ) -> Result<Stock, Refusal> {
+        let (this, sku, op_key) = (Arc::clone(self), sku.clone(), op_key.to_owned());
+        self.to_its_end(async move {
+            let change = this.ledger.restock(&sku, delta, &op_key).await;
+            this.restocked(&sku, change).await
+        })
+        .await
     }
 
     /// Sets what was ever loaded, if the stock still has the version that the caller saw.
-    pub async fn set_loaded(&self, sku: &Sku, loaded: u64, version: u64) -> Result<Stock, Refusal> {
-        let change = self.ledger.set_loaded(sku, loaded, version).await;
-        self.restocked(sku, change).await
+    pub async fn set_loaded(
+        self: &Arc<Self>,
+        sku: &Sku,
+        loaded: u64,
+        version: u64,
+    ) -> Result<Stock, Refusal> {
+        let (this, sku) = (Arc::clone(self), sku.clone());
+        self.to_its_end(async move {
+            let change = this.ledger.set_loaded(&sku, loaded, version).await;
+            this.restocked(&sku, change).await
+        })
+        .await
     }
 
     /// A SKU's stock, read now.
@@ -49,10 +69,14 @@ impl Reservations {
                 Problem::BelowTaken,
                 format!("{taken} units of {sku} are held or confirmed; loaded cannot go below"),
             ),
-            StockChange::VersionMismatch => (
-                Problem::VersionMismatch,
-                format!("the stock of {sku} is at version {} by now", stock.version),
-            ),
+            StockChange::VersionMismatch => {
+                // If that was by this very call, whose link broke, the gate has not heard of it.
+                self.stray(&stock.sale, sku);
+                (
+                    Problem::VersionMismatch,
+                    format!("the stock of {sku} is at version {} by now", stock.version),
+                )
+            }
         };
         Err(Refusal::new(problem, detail)
             .with("loaded", stock.loaded)

@@ -64,6 +64,13 @@ impl Shelves {
     pub(super) fn of(&self, sale: &SaleId) -> Arc<Shelf> {
         self.0.load().get(sale).cloned().unwrap_or_default()
     }
+
+    /// The sale that has this SKU on its shelf.
+    pub(super) fn sale_of(&self, sku: &Sku) -> Option<SaleId> {
+        let shelves = self.0.load();
+        let mut having = shelves.iter().filter(|(_, shelf)| shelf.stock.contains_key(sku));
+        having.next().map(|(sale, _)| sale.clone())
+    }
 }
 
 impl Reservations {

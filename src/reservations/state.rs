@@ -16,12 +16,15 @@ use super::loading::Loads;
 use super::metrics::ReservationMetrics;
 use super::news::News;
 use super::passes::REDEEMING_MAX;
+use super::refuse::unknown_end;
 use super::shelf::Shelves;
 use super::unmarked::Unmarked;
 use crate::clock::Clock;
 use crate::config::settings::{LatePayment, Sale};
 use crate::domain::admission::Admission;
 use crate::domain::id::{SaleId, Sku};
+use crate::domain::refusal::Refusal;
+use crate::domain::reservation::Reservation;
 use crate::domain::sale::Control;
 use crate::store::postgres::{DatabaseError, Ledger, Loaded, Push, SkuLoad};
 use crate::store::redis::gate::{Gate, UNITS_MAX};
@@ -228,6 +231,17 @@ impl Reservations {
         stop.run_until_cancelled(both).await;
     }
 
+    /// Runs to its end even if the caller goes away: what is committed is told to the gate.
+    pub(super) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        match self.tasks.spawn(work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(unknown_end()),
+        }
+    }
+
     /// Tells the gate what came back. A push that fails is made up for by the next comparison.
     pub(super) async fn tell_gate(&self, pushes: &[Push]) {
         for Push { sale, sku, shard, returned } in pushes {
@@ -235,6 +249,13 @@ impl Reservations {
                 tracing::warn!(%error, %sku, "the gate was not told of returned units");
                 self.stray(sale, sku);
             }
+        }
+    }
+
+    /// Each gate of a reservation may differ: what moved its units, or their answer, went astray.
+    pub(super) fn stray_lines(&self, Reservation { sale, lines, .. }: &Reservation) {
+        for line in lines {
+            self.stray(sale, &line.sku);
         }
     }
 

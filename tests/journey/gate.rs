@@ -1,6 +1,7 @@
 //! The gate's counter stays exact: marks, give-backs, pushes, comparisons. Cases by their ids.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ::redis::{Script, cmd};
 use futures_util::future::join_all;
@@ -9,6 +10,7 @@ use stanchion::domain::refusal::Problem;
 use stanchion::reservations::Action;
 use stanchion::store::postgres::{Loaded, SkuLoad, Which};
 use stanchion::store::redis::gate::{Pass, UNITS_MAX, Word};
+use tokio_util::sync::CancellationToken;
 use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::fixture::core::{Core, Plan, grants, problem, replayed};
@@ -205,6 +207,42 @@ async fn a_push_that_was_lost_is_made_up_for_exactly() {
         assert_eq!(added, 0);
     }
     house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_hears_of_what_came_back_whoever_left_and_whoever_asks_again() {
+    let house = Core::start(&Plan::of("leftearly", 10)).await;
+    let [left, again] = [house.held("ann", "k1", 4).await, house.held("ann", "k2", 3).await];
+    let client = house.database.client().await.unwrap();
+    client.batch_execute("BEGIN; SELECT 1 FROM stock FOR NO KEY UPDATE").await.unwrap();
+    let core = Arc::clone(&house.orders);
+    let releasing = tokio::spawn(async move { core.release(&Which::Id(left.id)).await });
+    let blocked = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    house.sql_says(blocked, 1).await;
+    releasing.abort();
+    assert!(releasing.await.unwrap_err().is_cancelled());
+    client.batch_execute("COMMIT").await.unwrap();
+    gate_counts(&house, 7).await;
+
+    // As by this very call over a link that broke: it is done, and nobody told the gate.
+    house.ledger.release(&Which::Id(again.id)).await.unwrap();
+    assert_eq!(house.count().await, Some(7));
+    house.orders.release(&Which::Id(again.id)).await.unwrap();
+    let stop = CancellationToken::new();
+    let watching = tokio::spawn(Arc::clone(&house.orders).watch_shelves(stop.clone()));
+    gate_counts(&house, 10).await;
+    stop.cancel();
+    watching.await.unwrap();
+    house.sound().await;
+}
+
+async fn gate_counts(house: &Core, units: i64) {
+    let since = Instant::now();
+    while house.count().await != Some(units) {
+        assert!(since.elapsed() < Duration::from_secs(10), "never {units} at the gate");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -234,6 +234,10 @@ async fn rs_17_a_second_click_is_granted_although_the_first_one_left_and_the_gat
     blocking.batch_execute("COMMIT").await.unwrap();
     granted(sent.await.unwrap());
     let made = granted(second.await.unwrap());
+    let since = Instant::now();
+    while house.count().await != Some(1) {
+        assert!(since.elapsed() < Duration::from_secs(10), "the first one gave nothing back");
+    }
 
     let stop = CancellationToken::new();
     let watching = tokio::spawn(Arc::clone(&house.orders).watch_shelves(stop.clone()));
@@ -324,5 +328,33 @@ async fn rs_73_a_lock_that_is_held_too_long_is_unavailable_and_no_unit_is_lost()
     blocking.batch_execute("COMMIT").await.unwrap();
 
     house.held("ann", "k", 1).await;
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_big_order_that_came_before_the_last_small_one_hears_that_nothing_is_left() {
+    let house = Core::start(&Plan::of("toobig", 3)).await;
+    house.held("warm", "up", 1).await;
+    let key = format!("stanchion:{{{}}}:stock:S", house.sale.id);
+    let lie = redis::cmd("HSET").arg(key).arg("count").arg(100).clone();
+    house.redis.command::<()>(&lie).await.unwrap();
+    let blocking = house.blocked().await;
+    let waiting = || house.orders.metrics().lanes.waiting.get();
+    let start = |buyer: &str, units: i64| {
+        let (core, order) = (Arc::clone(&house.orders), house.order(buyer, "k", &[("S", units)]));
+        tokio::spawn(async move { core.reserve(order).await })
+    };
+    let first = start("ann", 1);
+    house.sql_says(BLOCKED, 1).await;
+    let big = start("bob", 2);
+    until("the big one waits", || waiting() == 1).await;
+    let small = start("cat", 1);
+    until("the small one waits", || waiting() == 2).await;
+    blocking.batch_execute("COMMIT").await.unwrap();
+
+    granted(first.await.unwrap());
+    granted(small.await.unwrap());
+    let refusal = big.await.unwrap().unwrap_err();
+    assert_eq!(refusal.problem, Problem::SoldOut, "{refusal:?}");
     house.sound().await;
 }

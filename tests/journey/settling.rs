@@ -1,12 +1,18 @@
 //! Holds that wait for the shop's answer, payments that come before their orders, and that holds
 //! made in every way come to an end. Cases by their ids.
 
+use std::sync::Arc;
+
 use http::Method;
 use serde_json::json;
+use stanchion::clock::SystemClock;
+use stanchion::config::settings::LatePayment;
+use stanchion::domain::id::SaleId;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::reservation::Status;
-use stanchion::reservations::{Order, Reserved};
+use stanchion::reservations::{Order, Reservations, Reserved};
 use stanchion::store::postgres::{EventCursor, Which};
+use tokio_util::task::TaskTracker;
 
 use crate::fixture::core::{Core, Plan, granted, problem, replayed};
 use crate::fixture::now_ms;
@@ -197,4 +203,23 @@ async fn rs_45_holds_made_in_every_way_come_to_an_end() {
         Ok(Reserved::New(made) | Reserved::Replay(made)) => panic!("{made:?}"),
     }
     house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_32_a_payment_without_an_order_is_written_down_whatever_the_sales_say_of_late_ones() {
+    let house = Core::start(&Plan::of("latediffers", 3)).await;
+    let mut other = house.sale.clone();
+    other.id = SaleId::parse("another-sale").unwrap();
+    other.late_payment = LatePayment::Honour;
+    other.skus.clear();
+    let sales = [house.sale.clone(), other];
+    let (ledger, gate) = (house.ledger.clone(), house.gate.clone());
+    let clock = Arc::new(SystemClock);
+    let core = Arc::new(Reservations::new(ledger, gate, &sales, clock, TaskTracker::new()));
+    core.prepare().await.unwrap();
+
+    let nobody = Which::Id(uuid::Uuid::now_v7());
+    assert_eq!(problem(core.confirm(&nobody, "pay-1").await), Problem::UnknownOrder);
+    let noted = "SELECT count(*) FROM outbox WHERE type = 'payment_unmatched'";
+    assert_eq!(house.sql(noted).await, 1);
 }

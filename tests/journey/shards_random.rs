@@ -40,7 +40,7 @@ fn cart(rng: &mut SmallRng) -> Vec<(&'static str, i64)> {
     lines
 }
 
-async fn live_on(core: &Reservations, house: &Core, mine: &Reservation, rng: &mut SmallRng) {
+async fn live_on(core: &Arc<Reservations>, house: &Core, mine: &Reservation, rng: &mut SmallRng) {
     let which = Which::Id(mine.id);
     match rng.random_range(0..6) {
         0 => drop(core.release(&which).await.unwrap()),
@@ -83,7 +83,7 @@ async fn shop(house: Arc<Core>, core: Arc<Reservations>, number: u64) {
     }
 }
 
-async fn operate(house: &Core, core: &Reservations) {
+async fn operate(house: &Core, core: &Arc<Reservations>) {
     let mut rng = SmallRng::seed_from_u64(99);
     for round in 0.. {
         let sku = Sku::parse(SKUS[rng.random_range(0..SKUS.len())]).unwrap();

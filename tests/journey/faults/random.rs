@@ -136,13 +136,13 @@ impl Worker {
         }
     }
 
-    async fn confirm(&mut self, core: &Reservations) {
+    async fn confirm(&mut self, core: &Arc<Reservations>) {
         let Some(which) = self.which() else { return };
         let payment = format!("p{}", self.rng.random_range(0..3));
         fine(core.confirm(&which, &payment).await.map(drop));
     }
 
-    async fn release(&mut self, core: &Reservations) {
+    async fn release(&mut self, core: &Arc<Reservations>) {
         // Also of keys that nobody has used yet.
         let which = match self.which().filter(|_| !self.did.steps.is_multiple_of(8)) {
             Some(which) => which,
@@ -156,7 +156,7 @@ impl Worker {
         fine(core.extend(&which).await.map(drop));
     }
 
-    async fn cancel(&mut self, core: &Reservations) {
+    async fn cancel(&mut self, core: &Arc<Reservations>) {
         let Some(which) = self.which() else { return };
         fine(core.cancel(&which).await.map(drop));
     }
@@ -166,7 +166,7 @@ impl Worker {
         fine(core.settle(&which).await.map(drop));
     }
 
-    async fn restock(&mut self, core: &Reservations) {
+    async fn restock(&mut self, core: &Arc<Reservations>) {
         let sku = Sku::parse(if self.rng.random_bool(0.5) { "S" } else { "T" }).unwrap();
         let delta = i64::from(self.rng.random_range(-5..=8_i32));
         self.did.lowered += u64::from(delta < 0);
