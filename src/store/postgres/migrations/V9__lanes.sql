@@ -213,7 +213,8 @@ BEGIN
                 RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'the terms of a SKU changed';
             END IF;
             v_row_us := extract(epoch FROM clock_timestamp() - v_waits) * 1000000;
-            IF v_row_us > 5000 THEN                                     -- a hold starts after the wait
+            -- A hold starts after the waits: for buyers, for a key, for the row.
+            IF v_locked - v_now > interval '50 ms' THEN
                 v_now := clock_timestamp();
                 UPDATE reservation r SET created_at = v_now, expires_at = v_now + v_read.hold
                 WHERE r.id = ANY (g_id);
