@@ -1,10 +1,14 @@
 //! The walk over a SKU's rows: each row is tried by itself, and only a look at all of them says "no".
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::lane::{LaneError, Patience};
 use super::state::Reservations;
 use crate::store::postgres::{DatabaseError, NoUnits, Take, Taken};
+
+/// The longest wait of a cart for its turn, as for a connection.
+const TURN_WAIT: Duration = Duration::from_secs(3);
 
 impl Reservations {
     /// Takes an order: from one row of each of its SKUs if it can be, else gathered from all rows.
@@ -43,7 +47,9 @@ impl Reservations {
         &self,
         transaction: impl AsyncFnOnce() -> Result<Taken, DatabaseError>,
     ) -> Result<Taken, LaneError> {
-        let _permit = self.carts.try_acquire().map_err(|_| LaneError::Full)?;
+        let _place = self.carts.try_acquire().map_err(|_| LaneError::Full)?;
+        let turn = tokio::time::timeout(TURN_WAIT, self.carts_sent.acquire()).await;
+        let Ok(Ok(_turn)) = turn else { return Err(LaneError::Full) };
         self.metrics.lanes.attempts.inc();
         transaction().await.map_err(|error| LaneError::Unknown(Arc::new(error)))
     }

@@ -30,7 +30,8 @@ use crate::store::postgres::{DatabaseError, Ledger, Loaded, Push, SkuLoad};
 use crate::store::redis::gate::{Gate, UNITS_MAX};
 use crate::store::redis::room::RoomStore;
 
-/// Carts of several SKUs at the ledger at once, waiting for a connection included.
+/// Carts of several SKUs at the ledger at once, waiting for their turn included. They have half of
+/// the connections, so that payments never wait for the other half.
 const CARTS_MAX: usize = 64;
 /// Orders at once while no gate shields the ledger: about as many as a lane sends in one call.
 const BYPASS_MAX: usize = 512;
@@ -72,6 +73,7 @@ pub struct Reservations {
     pub(super) gating: Gating,
     pub(super) confirms: Confirms,
     pub(super) carts: Semaphore,
+    pub(super) carts_sent: Semaphore,
     pub(super) bypassing: Semaphore,
     pub(super) redeeming: Semaphore,
     /// Control records, merged from what either store has told.
@@ -100,6 +102,7 @@ impl Reservations {
                 sales.iter().map(|sale| sale.id.clone()),
             ),
             confirms: Confirms::new(ledger.clone(), tasks.clone()),
+            carts_sent: Semaphore::new((ledger.database().connections() / 2).max(1)),
             lanes: Lanes::new(ledger.clone(), tasks.clone(), metrics.lanes.clone()),
             ledger,
             gate,

@@ -185,6 +185,11 @@ impl Database {
         Ok(database)
     }
 
+    /// The most connections of the pool, those of the lanes not counted.
+    pub fn connections(&self) -> usize {
+        self.pool.status().max_size
+    }
+
     /// A connection from the pool.
     pub async fn client(&self) -> Result<Client, DatabaseError> {
         Ok(self.pool.get().await?)
