@@ -32,7 +32,7 @@ impl Reservations {
     async fn walk(&self, take: &Take, rows: i32, patience: &Patience) -> Result<Taken, LaneError> {
         let start = rand::random_range(0..rows);
         for shard in (start..rows).chain(0..start) {
-            match self.lanes.take(shard, take.clone(), patience).await? {
+            match self.lanes.take(shard, rows, take.clone(), patience).await? {
                 Taken::Elsewhere => {}
                 // Of a ledger that was restored: the row was made later.
                 Taken::No { why: NoUnits::UnknownSku, .. } if shard > 0 => {}

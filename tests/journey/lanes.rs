@@ -51,7 +51,7 @@ pub(crate) fn taking(
     patience: &Patience,
 ) -> JoinHandle<Result<Taken, LaneError>> {
     let (lanes, patience) = (lanes.clone(), patience.clone());
-    tokio::spawn(async move { lanes.take(0, take, &patience).await })
+    tokio::spawn(async move { lanes.take(0, 1, take, &patience).await })
 }
 
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -93,10 +93,10 @@ async fn rs_17_rs_18_equal_keys_in_one_lane_cost_once_and_another_body_is_refuse
     let first = taking(&lanes, house.take("x", "x", 1), &patience);
     house.sql_says(BLOCKED, 1).await;
 
-    let clicks = join_all((0..20).map(|_| lanes.take(0, house.take("ann", "k", 2), &patience)));
+    let clicks = join_all((0..20).map(|_| lanes.take(0, 1, house.take("ann", "k", 2), &patience)));
     let other = async {
         until("the clicks wait", || lanes_wait(&lanes) >= 20).await;
-        lanes.take(0, house.take("ann", "k", 3), &patience).await
+        lanes.take(0, 1, house.take("ann", "k", 3), &patience).await
     };
     let letting_go = async {
         until("all wait", || lanes_wait(&lanes) >= 21).await;
@@ -162,7 +162,7 @@ async fn rs_25_a_full_lane_refuses_and_burns_no_key() {
         .collect();
     until("the lane is full", || metrics.waiting.get() == 4_096).await;
     let late = house.take("ann", "late", 1);
-    assert!(matches!(lanes.take(0, late.clone(), &patience).await, Err(LaneError::Full)));
+    assert!(matches!(lanes.take(0, 1, late.clone(), &patience).await, Err(LaneError::Full)));
     // Nobody waits for these: they are not sent.
     patience.end();
     blocking.batch_execute("COMMIT").await.unwrap();
@@ -171,7 +171,7 @@ async fn rs_25_a_full_lane_refuses_and_burns_no_key() {
     for taken in join_all(waiting).await {
         assert!(matches!(taken.unwrap(), Err(LaneError::Unsent)));
     }
-    let held = lanes.take(0, late, &Patience::default()).await.unwrap();
+    let held = lanes.take(0, 1, late, &Patience::default()).await.unwrap();
     assert!(matches!(held, Taken::Held(_)));
     assert_eq!((metrics.attempts.get(), metrics.unsent.get()), (2, 4_096));
     assert_eq!(house.stock().await.available, 9_998);

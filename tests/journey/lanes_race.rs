@@ -27,7 +27,7 @@ async fn rs_08_two_processes_never_give_a_buyer_more_than_the_cap() {
     let orders = (0..600).map(|n| {
         let lanes = if n % 2 == 0 { &one } else { &two };
         let take = house.take(&format!("buyer-{}", n % 40), &format!("k{n}"), 1 + n % 2);
-        async { lanes.take(0, take, &patience).await.unwrap() }
+        async { lanes.take(0, 1, take, &patience).await.unwrap() }
     });
     let taken = join_all(orders).await;
 
@@ -60,7 +60,7 @@ async fn rs_01_the_last_units_go_once_whoever_asks() {
             let take = house.take(&format!("b{n}"), "k", units);
             let lanes = &lanes[n % 3];
             let patience = &patience;
-            async move { (units, lanes.take(0, take, patience).await.unwrap()) }
+            async move { (units, lanes.take(0, 1, take, patience).await.unwrap()) }
         });
         let (units, taken): (Vec<_>, Vec<_>) = join_all(orders).await.into_iter().unzip();
 
@@ -91,7 +91,7 @@ async fn rs_26_two_processes_with_the_same_orders_make_each_once() {
         let number = if n % 2 == 0 { n / 2 } else { 199 - n / 2 };
         let take = house.take(&format!("b{}", number / 2), &format!("k{number}"), 1);
         let (lanes, patience) = (&lanes[n % 2], &patience);
-        async move { lanes.take(0, take, patience).await.unwrap() }
+        async move { lanes.take(0, 1, take, patience).await.unwrap() }
     });
     let taken = join_all(orders).await;
 
@@ -112,7 +112,7 @@ async fn rs_05_takes_releases_and_sweeps_of_two_processes_stay_exact() {
         async move {
             for round in 0..8 {
                 let take = house.take(&format!("b{}", n % 16), &format!("{n}-{round}"), 2);
-                match lanes.take(0, take, patience).await.unwrap() {
+                match lanes.take(0, 1, take, patience).await.unwrap() {
                     Taken::Held(made) if round % 3 == 0 => {
                         let confirmed = house.orders.confirm(&Which::Id(made.id), "paid").await;
                         confirmed.unwrap();

@@ -28,7 +28,7 @@ impl Lane {
 
     pub(super) async fn take(&self, order: &Order) -> Result<Outcome> {
         let patience = Patience::default();
-        match self.0.take(0, take(order)?, &patience).await? {
+        match self.0.take(0, 1, take(order)?, &patience).await? {
             // Nobody else has the key: a replay is of a call whose answer was cut off.
             Taken::Held(reservation) | Taken::Replay { reservation, .. } => {
                 Ok(Outcome::Granted(Lock::Batch(reservation.created_at.as_microsecond())))

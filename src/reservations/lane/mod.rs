@@ -20,7 +20,7 @@ pub use metrics::LaneMetrics;
 use plan::Entry;
 
 use crate::domain::id::{SaleId, Sku};
-use crate::store::postgres::{DatabaseError, Ledger, Take, Taken};
+use crate::store::postgres::{BATCH_MAX, DatabaseError, Ledger, SHARDED_BATCH_MAX, Take, Taken};
 
 /// Orders that wait in one lane.
 const WAITING_MAX: usize = 4_096;
@@ -106,6 +106,8 @@ struct Row {
 struct Lane {
     waiting: VecDeque<Entry<Waiter>>,
     senders: usize,
+    /// Orders in one call.
+    together: usize,
 }
 
 /// The lanes of a process; a clone shares them.
@@ -130,9 +132,9 @@ impl Lanes {
         &self.0.metrics
     }
 
-    /// Takes the units of an order of one SKU from one of its stock rows. Dropping the future
-    /// cancels no call; an order that waits still is then not sent.
-    pub async fn take(&self, shard: i32, take: Take, patience: &Patience) -> Answer {
+    /// Takes the units of an order of one SKU from one of its stock rows; `rows`: how many it has.
+    /// Dropping the future cancels no call; an order that waits still is then not sent.
+    pub async fn take(&self, shard: i32, rows: i32, take: Take, patience: &Patience) -> Answer {
         let garbled = |what: &str| Arc::new(DatabaseError::Garbled(what.into()));
         let [line] = take.cart.lines() else {
             return Err(LaneError::Undone(garbled("a cart is not for a lane")));
@@ -140,7 +142,8 @@ impl Lanes {
         let row = Row { sale: take.order.sale.clone(), sku: line.sku.clone(), shard };
         let (reply, answer) = oneshot::channel();
         let waiter = Waiter { reply, patience: patience.clone() };
-        if self.0.push(&row, Entry::new(take, waiter))? {
+        let together = if rows > 1 { SHARDED_BATCH_MAX } else { BATCH_MAX };
+        if self.0.push(&row, together, Entry::new(take, waiter))? {
             self.0.tasks.spawn(Arc::clone(&self.0).send(row));
         }
         answer.await.unwrap_or_else(|_| Err(LaneError::Unknown(garbled("a lane broke off"))))
@@ -153,7 +156,7 @@ impl Shared {
     }
 
     /// Lets an order wait. True: nobody sends for this lane; the caller has to see to it.
-    fn push(&self, row: &Row, entry: Entry<Waiter>) -> Result<bool, LaneError> {
+    fn push(&self, row: &Row, together: usize, entry: Entry<Waiter>) -> Result<bool, LaneError> {
         let mut lanes = self.lanes();
         if !lanes.contains_key(row) && lanes.len() >= LANES_MAX {
             return Err(LaneError::Full);
@@ -162,6 +165,7 @@ impl Shared {
         if lane.waiting.len() >= WAITING_MAX {
             return Err(LaneError::Full);
         }
+        lane.together = together;
         lane.waiting.push_back(entry);
         self.metrics.waiting.inc();
         let idle = lane.senders < SENDERS_MAX;
@@ -169,8 +173,9 @@ impl Shared {
         Ok(idle)
     }
 
-    /// The next orders in turn, at most `most`. None: nothing waits, and the sender has ended.
-    fn next(&self, row: &Row, most: usize) -> Option<Vec<Entry<Waiter>>> {
+    /// The next orders in turn, as many as may go in one call. None: nothing waits, and the sender
+    /// has ended.
+    fn next(&self, row: &Row) -> Option<Vec<Entry<Waiter>>> {
         let mut lanes = self.lanes();
         let lane = lanes.get_mut(row)?;
         if lane.waiting.is_empty() {
@@ -180,7 +185,7 @@ impl Shared {
             }
             return None;
         }
-        let most = most.min(lane.waiting.len());
+        let most = lane.together.max(1).min(lane.waiting.len());
         let next: Vec<_> = lane.waiting.drain(..most).collect();
         self.metrics.waiting.dec_by(i64::try_from(next.len()).unwrap_or(0));
         Some(next)

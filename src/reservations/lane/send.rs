@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::after::{Next, after};
 use super::plan::{Entry, Job, Plan, echo, plan};
 use super::{LaneError, Row, Shared, Waiter};
-use crate::store::postgres::{BATCH_MAX, Client, DatabaseError, Mishap, Taken};
+use crate::store::postgres::{Client, DatabaseError, Mishap, Taken};
 
 /// How often an order that lost its key to another transaction is sent again; the second time it
 /// finds the winner.
@@ -37,7 +37,7 @@ impl Shared {
         loop {
             // Those who were just answered ask again before the next call is made up.
             tokio::task::yield_now().await;
-            let Some(waiting) = self.next(&row, BATCH_MAX) else { break };
+            let Some(waiting) = self.next(&row) else { break };
             let (gone, wanted): (Vec<_>, Vec<_>) =
                 waiting.into_iter().partition(|entry| !entry.unsure && entry.waiter.is_gone());
             self.unsent(gone.into_iter().map(|entry| entry.waiter));

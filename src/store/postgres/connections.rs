@@ -1,7 +1,13 @@
 //! Whether a process' connections fit into the server, before anything is sold.
 
-use super::database::{Client, DatabaseError};
+use super::database::{Client, DatabaseError, Options};
 use super::ledger::column;
+use super::take_batch::SHARDED_BATCH_MAX;
+
+/// Locks that one transaction takes on tables and indices, at most.
+const LOCKS_OF_TABLES: usize = 32;
+/// Cores that share the server's lock table, at least.
+const CORES: usize = 2;
 
 /// What the server, the database and the role allow, and what is in use, this question included.
 const ROOM: &str = "
@@ -11,7 +17,9 @@ const ROOM: &str = "
            CASE WHEN r.rolsuper THEN -1 ELSE d.datconnlimit END::int8 AS database,
            (SELECT numbackends FROM pg_stat_database WHERE datid = d.oid)::int8 AS database_used,
            CASE WHEN r.rolsuper THEN -1 ELSE r.rolconnlimit END::int8 AS role,
-           (SELECT count(*) FROM pg_stat_activity WHERE usesysid = r.oid) AS role_used
+           (SELECT count(*) FROM pg_stat_activity WHERE usesysid = r.oid) AS role_used,
+           current_setting('max_locks_per_transaction')::int8
+               * current_setting('max_connections')::int8 AS locks
     FROM pg_database d, pg_roles r
     WHERE d.datname = current_database() AND r.rolname = current_user";
 
@@ -48,9 +56,28 @@ fn fit(wanted: i64, limits: &[Limit]) -> Fit {
     }
 }
 
-/// Refuses a server that can never carry `wanted` connections; warns of one that cannot now.
-pub(super) async fn check(client: &Client, wanted: usize) -> Result<(), DatabaseError> {
+/// What the cores' transactions may lock at once; a lane locks a buyer for each order.
+fn locks_wanted(options: Options) -> usize {
+    let Options { connections, lane_connections, .. } = options;
+    let lanes = lane_connections * (SHARDED_BATCH_MAX + LOCKS_OF_TABLES);
+    CORES * (lanes + connections * LOCKS_OF_TABLES)
+}
+
+/// Refuses a server that can never carry a core's connections; warns of one that cannot now, and of
+/// one whose lock table may overflow.
+pub(super) async fn check(client: &Client, options: Options) -> Result<(), DatabaseError> {
+    let wanted = options.connections + options.lane_connections;
     let row = client.query_one(ROOM, &[]).await?;
+    let (locks, needed): (i64, usize) = (column(&row, "locks")?, locks_wanted(options));
+    if usize::try_from(locks).is_ok_and(|locks| locks < needed) {
+        tracing::warn!(
+            locks,
+            needed,
+            "max_locks_per_transaction times max_connections is small: a sale of many rows may run \
+             out of locks, and orders are sent again in smaller calls; raise \
+             max_locks_per_transaction"
+        );
+    }
     let limit = |name: &'static str, most: &str, used: &str| {
         let used: i64 = column(&row, used)?;
         Ok::<_, DatabaseError>(Limit { name, most: column(&row, most)?, used: used - 1 })
@@ -89,6 +116,15 @@ mod tests {
             let (name, (most, used)) = all.next().unwrap();
             Limit { name, most, used }
         })
+    }
+
+    #[test]
+    fn a_server_as_it_comes_has_locks_enough_for_two_cores_as_they_come() {
+        assert!(
+            locks_wanted(Options::default()) <= 64 * 100,
+            "{}",
+            locks_wanted(Options::default())
+        );
     }
 
     #[test]

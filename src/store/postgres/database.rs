@@ -179,8 +179,7 @@ impl Database {
         )?;
         let database = Self { pool, lanes };
         database.refuse_lossy_server(several_hosts && !options.accept_lost_commits).await?;
-        let wanted = options.connections + options.lane_connections;
-        connections::check(&database.client().await?, wanted).await?;
+        connections::check(&database.client().await?, options).await?;
         migrate::run(database.client().await?).await?;
         Ok(database)
     }

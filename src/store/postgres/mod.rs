@@ -40,5 +40,5 @@ pub use shards::Turned;
 pub use signs::Signs;
 pub use stock::{Loaded, SkuLoad, Stock, StockChange};
 pub use take::{NoUnits, Take, Taken};
-pub use take_batch::{BATCH_MAX, TakenBatch};
+pub use take_batch::{BATCH_MAX, SHARDED_BATCH_MAX, TakenBatch};
 pub use trail::{TrailEntry, TrailPage, Trailed};

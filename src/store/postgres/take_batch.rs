@@ -12,6 +12,9 @@ use crate::domain::reservation::{Line, Reservation, Status};
 
 /// The most orders in one call.
 pub const BATCH_MAX: usize = 512;
+/// The most orders in one call for a SKU of several rows: a cap takes a lock for each buyer, from a
+/// table that all of the server's transactions share.
+pub const SHARDED_BATCH_MAX: usize = 64;
 
 const ONE: &str = "SELECT * FROM take_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 /// The terms of a SKU changed under a call, which wrote nothing.
