@@ -59,8 +59,7 @@ impl Reservations {
             if is_new {
                 self.gate.forget(sale, sku).await?;
             }
-            self.load_gate(sale, sku).await?;
-            Ok::<_, super::loading::LoadFailure>(self.refresh_shelves().await?)
+            self.load_gate(sale, sku).await
         };
         if let Err(error) = rebuilt.await {
             tracing::warn!(%error, %sku, "the gate is rebuilt when it is asked next");

@@ -1,6 +1,7 @@
 //! Loading a gate from the ledger: once, however many orders find it empty.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
@@ -29,25 +30,69 @@ pub(super) enum LoadFailure {
     /// The ledger does not know the SKU.
     #[error("no such SKU")]
     UnknownSku,
+    /// Another one loaded it meanwhile, and failed.
+    #[error("{0}")]
+    Another(String),
 }
 
-/// One lock for each gate that is being loaded. SKUs are bounded by the ledger.
+/// The load of one gate: one at a time, and whoever waited takes the outcome of one that began after
+/// it asked.
 #[derive(Default)]
-pub(super) struct Loads(Mutex<HashMap<Sku, Arc<AsyncMutex<()>>>>);
+struct Load {
+    begun: AtomicU64,
+    last: AsyncMutex<Last>,
+}
+
+/// The load that ended last.
+#[derive(Default)]
+struct Last {
+    number: u64,
+    failed: Option<String>,
+}
+
+/// The loads of all gates. SKUs are bounded by the ledger.
+#[derive(Default)]
+pub(super) struct Loads(Mutex<HashMap<Sku, Arc<Load>>>);
 
 impl Loads {
-    fn of(&self, sku: &Sku) -> Arc<AsyncMutex<()>> {
+    fn of(&self, sku: &Sku) -> Arc<Load> {
         let mut loads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         loads.entry(sku.clone()).or_default().clone()
+    }
+
+    /// Loads, unless another one did from now on.
+    async fn once(
+        &self,
+        sku: &Sku,
+        loading: impl Future<Output = Result<(), LoadFailure>>,
+    ) -> Result<(), LoadFailure> {
+        let load = self.of(sku);
+        let begun = load.begun.load(Ordering::SeqCst);
+        let mut last = load.last.lock().await;
+        if last.number > begun {
+            return last.failed.clone().map_or(Ok(()), |failed| Err(LoadFailure::Another(failed)));
+        }
+        let number = load.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let outcome = loading.await;
+        let failed = outcome.as_ref().err().map(ToString::to_string);
+        *last = Last { number, failed };
+        outcome
     }
 }
 
 impl Reservations {
-    /// Loads the gate of a SKU that was found empty or of another generation. Markers go first: a
-    /// retry of a known order must find the ledger even when nothing is left.
+    /// Loads the gate of a SKU that was found empty or of another generation, and learns the
+    /// generation that it was loaded in: once, however many ask for it.
     pub(super) async fn load_gate(&self, sale: &SaleId, sku: &Sku) -> Result<(), LoadFailure> {
-        let lock = self.loads.of(sku);
-        let _only = lock.lock().await;
+        let loading = async {
+            self.load_gate_now(sale, sku).await?;
+            Ok(self.refresh_shelves().await?)
+        };
+        self.loads.once(sku, loading).await
+    }
+
+    /// Markers go first: a retry of a known order must find the ledger even when nothing is left.
+    async fn load_gate_now(&self, sale: &SaleId, sku: &Sku) -> Result<(), LoadFailure> {
         let truth = self.ledger.gate_truth(sku).await?.ok_or(LoadFailure::UnknownSku)?;
         let counter = self.gate.counter(sale, sku).await?;
         if let Some(counter) = counter {
@@ -108,7 +153,30 @@ fn first_id_of(ms: u64) -> Uuid {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::join_all;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_hundred_who_ask_at_once_load_once_and_share_what_came_of_it() {
+        let (loads, sku) = (Loads::default(), Sku::parse("S").unwrap());
+        let count = AtomicU64::new(0);
+        let ask = |fails: bool| {
+            let (loads, sku, count) = (&loads, &sku, &count);
+            loads.once(sku, async move {
+                count.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                if fails { Err(LoadFailure::NotLoaded) } else { Ok(()) }
+            })
+        };
+        let failed = join_all((0..100).map(|_| ask(true))).await;
+        assert!(failed.iter().all(Result::is_err), "whoever waited hears of it");
+        assert_eq!(count.load(Ordering::SeqCst), 2, "the first began before the others asked");
+
+        assert!(ask(false).await.is_ok(), "what failed before is no word for later");
+        assert!(ask(false).await.is_ok());
+        assert_eq!(count.load(Ordering::SeqCst), 4);
+    }
 
     #[test]
     fn ids_made_after_an_instant_are_above_its_first_id() {

@@ -186,12 +186,12 @@ impl Reservations {
         Way::Bypass
     }
 
-    /// Loads what an order needs and learns the generations that it was loaded in.
+    /// Loads what an order needs.
     async fn load_gates(&self, pass: &Pass) -> Result<(), LoadFailure> {
         for (line, _) in &pass.lines {
             self.load_gate(&pass.sale, &line.sku).await?;
         }
-        Ok(self.refresh_shelves().await?)
+        Ok(())
     }
 
     /// The ledger may have moved without the gate: it follows within a moment.

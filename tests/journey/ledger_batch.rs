@@ -158,3 +158,30 @@ async fn rs_46_a_hold_begins_when_it_is_granted_not_when_it_was_asked_for() {
     let ends_ms = u64::try_from(reservation.expires_at.as_millisecond()).unwrap();
     assert!(ends_ms + 5 >= let_go_ms + 30_000, "{} ms lost", let_go_ms + 30_000 - ends_ms);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rs_46_a_hold_begins_after_the_wait_for_its_key() {
+    let house = Core::start(&Plan::of("keywait", 5).hold("30s")).await;
+    house.held("warm", "up", 1).await;
+    let client = house.database.client().await.unwrap();
+    let same_key = format!(
+        "BEGIN; INSERT INTO reservation (id, sale, buyer, order_key, status, expires_at, created_at) \
+         VALUES (gen_random_uuid(), '{}', 'ann', 'k', 'released', now(), now())",
+        house.sale.id
+    );
+    client.batch_execute(&same_key).await.unwrap();
+    let order = house.order("ann", "k", &[("S", 1)]);
+    let core = Arc::clone(&house.orders);
+    let waiting = tokio::spawn(async move { core.reserve(order).await });
+    let blocked = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    house.sql_says(blocked, 1).await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let let_go_ms = now_ms();
+    client.batch_execute("ROLLBACK").await.unwrap();
+
+    let reservation = granted(waiting.await.unwrap());
+    let ends_ms = u64::try_from(reservation.expires_at.as_millisecond()).unwrap();
+    assert!(ends_ms + 5 >= let_go_ms + 30_000, "{} ms lost", let_go_ms + 30_000 - ends_ms);
+    house.sound().await;
+}

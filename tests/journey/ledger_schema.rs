@@ -35,6 +35,15 @@ async fn rs_77_nothing_refers_to_the_hot_row_and_it_has_one_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_table_can_be_replicated_logically() {
+    let house = Core::start(&Plan::of("identity", 3)).await;
+    let without = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                   WHERE n.nspname = 'public' AND c.relkind = 'r' AND c.relreplident = 'd' \
+                   AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)";
+    assert_eq!(house.sql(without).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rs_78_a_transaction_that_keeps_old_rows_alive_is_noticed_until_it_ends() {
     let house = Core::start(&Plan::of("snapshot", 3)).await;
     let oldest = &house.orders.metrics().oldest_snapshot;

@@ -7,6 +7,7 @@ use stanchion::config::settings::LatePayment;
 use stanchion::domain::id::Sku;
 use stanchion::domain::refusal::Problem;
 use stanchion::reservations::Reserved;
+use stanchion::reservations::lane::Patience;
 use stanchion::store::postgres::{Confirmed, Take, Taken, Which};
 use uuid::Uuid;
 
@@ -320,4 +321,57 @@ async fn opposite_carts_sweeps_and_restocks_never_wait_in_a_circle() {
     let log = above.find(|log| log.is_file()).expect("the server's log");
     let log = String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned();
     assert!(!log.contains("deadlock detected"), "40P01 in the server's log");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sku_of_several_rows_has_calls_of_64_orders_at_most() {
+    let house = Core::start(&Plan::of("smallcalls", 900).cap(2).shards(2)).await;
+    let (lanes, metrics) = house.lanes();
+    let client = house.database.client().await.unwrap();
+    client.batch_execute("BEGIN; SELECT 1 FROM stock FOR NO KEY UPDATE").await.unwrap();
+    let patience = Patience::default();
+    let orders: Vec<_> = (0..200)
+        .map(|n| {
+            let (lanes, patience) = (lanes.clone(), patience.clone());
+            let take = house.take(&format!("b{n}"), "k", 1);
+            tokio::spawn(async move { lanes.take(0, 2, take, &patience).await })
+        })
+        .collect();
+    while metrics.waiting.get() < 136 {
+        tokio::task::yield_now().await;
+    }
+    client.batch_execute("COMMIT").await.unwrap();
+    for taken in join_all(orders).await {
+        assert!(matches!(taken.unwrap(), Ok(Taken::Held(_))));
+    }
+    let largest = "SELECT max(n) FROM (SELECT count(*) AS n FROM outbox WHERE type = 'held' \
+                   GROUP BY txid) x";
+    assert!(house.sql(largest).await <= 64);
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn carts_that_wait_for_a_locked_row_leave_connections_to_payments() {
+    let house = Core::start(&Plan::of("starved", 90).sku("T", 90)).await;
+    let paid = granted(house.reserve_lines("ann", "first", &[("S", 1), ("T", 1)]).await);
+    let client = house.database.client().await.unwrap();
+    client.batch_execute("BEGIN; SELECT 1 FROM stock FOR NO KEY UPDATE").await.unwrap();
+    let carts: Vec<_> = (0..40)
+        .map(|n| {
+            let core = Arc::clone(&house.orders);
+            let order = house.order("bob", &format!("k{n}"), &[("S", 1), ("T", 1)]);
+            tokio::spawn(async move { core.reserve(order).await })
+        })
+        .collect();
+    let blocked = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    house.sql_says(blocked, 8).await;
+
+    house.orders.confirm(&Which::Id(paid.id), "p1").await.unwrap();
+    assert_eq!(house.sql(blocked).await, 8, "while they wait still");
+    client.batch_execute("COMMIT").await.unwrap();
+    for cart in carts {
+        granted(cart.await.unwrap());
+    }
+    house.sound().await;
 }
