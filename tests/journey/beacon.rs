@@ -132,18 +132,18 @@ async fn only_the_round_committed_to_is_taken_and_the_opening_never_moves_past_i
     let mut config = config(&plan);
     config.set("sale.0.beacon_round", i64::try_from(round).unwrap()).unwrap();
     let steered = Steered::around(ground.install(PAIR, config), &plan);
-    let core = steered.house.cores[0].url("core").unwrap();
+    let url = steered.house.cores[0].url("core").unwrap();
     let bearer = format!("Bearer {}", steered.house.secrets.ops_key);
     let key = [("authorization", bearer.as_str())];
     let path = format!("/v1/draw/{}/beacon", steered.sale);
 
     let published = round_1000();
     let other = json!(published);
-    let refused = steered.call(&core, Method::POST, &path, &key, other).await;
+    let refused = steered.call(&url, Method::POST, &path, &key, other).await;
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains(&format!("must be {round}")), "{}", refused.text());
     let forged = json!({ "round": round, "signature": published.signature });
-    let refused = steered.call(&core, Method::POST, &path, &key, forged.clone()).await;
+    let refused = steered.call(&url, Method::POST, &path, &key, forged.clone()).await;
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains("signature: is not that of this round"), "{}", refused.text());
     let (code, said) = tell(&steered, &forged.to_string());
@@ -152,12 +152,12 @@ async fn only_the_round_committed_to_is_taken_and_the_opening_never_moves_past_i
     let (code, said) = tell(&steered, "<html>");
     assert_eq!(code, 1);
     assert!(said.contains("as drand answers it"), "{said}");
-    let core_bearer = format!("Bearer {}", steered.house.secrets.core_key);
-    let core_key = [("authorization", core_bearer.as_str())];
-    let refused = steered.call(&core, Method::POST, &path, &core_key, forged).await;
+    let shop_bearer = format!("Bearer {}", steered.house.secrets.core_key);
+    let shop_key = [("authorization", shop_bearer.as_str())];
+    let refused = steered.call(&url, Method::POST, &path, &shop_key, forged).await;
     assert_eq!(refused.status, 403, "{}", refused.text());
     let nobody =
-        steered.call(&core, Method::POST, "/v1/draw/nobody/beacon", &key, json!(published)).await;
+        steered.call(&url, Method::POST, "/v1/draw/nobody/beacon", &key, json!(published)).await;
     assert_eq!(nobody.status, 404);
 
     let opens = jiff::Timestamp::from_millisecond(i64::try_from(now_ms() + 1_200_000).unwrap());
@@ -166,11 +166,11 @@ async fn only_the_round_committed_to_is_taken_and_the_opening_never_moves_past_i
     assert!(late.text().contains(&format!("beacon round {round}")), "{}", late.text());
     let ops = [("authorization", bearer.as_str())];
     let path = format!("/v1/control/{}", steered.sale);
-    let record = steered.call(&core, Method::GET, &path, &core_key, json!(null)).await;
+    let record = steered.call(&url, Method::GET, &path, &shop_key, json!(null)).await;
     let mut record: serde_json::Value = record.json().unwrap();
     record["version"] = json!(record["version"].as_u64().unwrap() + 1);
     record["opens_ms"] = json!(now_ms() + 1_200_000);
-    let late = steered.call(&core, Method::PUT, &path, &ops, record).await;
+    let late = steered.call(&url, Method::PUT, &path, &ops, record).await;
     assert_eq!(late.status, 400, "the core's own door: {}", late.text());
     assert!(late.text().contains(&format!("beacon round {round}")), "{}", late.text());
     let opens = jiff::Timestamp::from_millisecond(i64::try_from(now_ms() + 800_000).unwrap());

@@ -20,7 +20,7 @@ use crate::fixture::{Ground, client, executable, now_ms};
 
 const UNITS: i64 = 20;
 /// How long an order may be under way before its units are given up, and a good deal more.
-const UNDER_WAY_MAX: Duration = Duration::from_secs(60);
+const UNDER_WAY_MAX: Duration = Duration::from_mins(1);
 
 /// One core process with a link of its own to Postgres, and the gate beside it.
 struct House {
