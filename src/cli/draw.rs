@@ -71,14 +71,17 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(sale: &SaleId, file: &Path, core: &Core) -> anyhow::Result<ExitCode> {
-    let text = if file == Path::new("-") {
+    let from_stdin = file == Path::new("-");
+    let named = || if from_stdin { "what came in".to_owned() } else { file.display().to_string() };
+    let text = if from_stdin {
         std::io::read_to_string(std::io::stdin().take(BYTES_MAX)).context("reading the round")?
     } else {
         std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?
     };
-    let wanted = "must be JSON with \"round\" and \"signature\", as drand answers it";
-    let told: Published = serde_json::from_str(&text).context(wanted)?;
-    told.verified()?;
+    let cure = "must be JSON with \"round\" and \"signature\", as drand answers it";
+    let told: Published =
+        serde_json::from_str(&text).with_context(|| format!("{}: {cure}", named()))?;
+    told.verified().with_context(named)?;
     let body = serde_json::to_value(&told)?;
     let path = format!("/v1/draw/{sale}/beacon");
     let kept = core.call(Method::POST, &path, Some(&body))?;

@@ -52,6 +52,16 @@ pub enum BeaconError {
     Randomness,
 }
 
+impl BeaconError {
+    /// The member that is wrong.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Hex | Self::Signature => "signature",
+            Self::Randomness => "randomness",
+        }
+    }
+}
+
 impl Published {
     /// The signature, checked with the chain's key.
     pub fn verified(&self) -> Result<SignatureBytes, BeaconError> {

@@ -70,7 +70,7 @@ impl Asker {
     /// If the address is not `http://HOST:PORT`.
     pub fn new(base: Uri, key: SecretString, author: Option<String>) -> anyhow::Result<Self> {
         let plain = base.scheme_str() == Some("http") && base.path() == "/";
-        ensure!(plain, "{base}: must be http://HOST:PORT");
+        ensure!(plain, "{base}: must be http://HOST:PORT, by --core or --ops");
         Ok(Self { base, key, author })
     }
 
@@ -140,7 +140,8 @@ async fn exchange(
     mut request: Request<Full<Bytes>>,
 ) -> anyhow::Result<(StatusCode, Bytes)> {
     let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-    let stream = TcpStream::connect((host, url.port_u16().unwrap_or(80))).await?;
+    let cure = "nobody answers there: is the node up, and is that its private listener?";
+    let stream = TcpStream::connect((host, url.port_u16().unwrap_or(80))).await.context(cure)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let authority = url.authority().map_or("", |authority| authority.as_str());
     request.headers_mut().insert(HOST, HeaderValue::from_str(authority)?);

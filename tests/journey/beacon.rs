@@ -39,7 +39,7 @@ pub(crate) async fn commit_to_1000(ground: &mut RoomGround) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_takes_another_round_and_none_that_could_be_known_before_the_opening() {
-    let mut ground = RoomGround::new("beacon-reset", 600_000, 50.0).await;
+    let mut ground = RoomGround::new("beaconreset", 600_000, 50.0).await;
     let old = beacon::first_for(ground.file.opens_ms);
     ground.beacon_round = old;
     ground.keep().await;
@@ -146,6 +146,8 @@ async fn only_the_round_committed_to_is_taken_and_the_opening_never_moves_past_i
     let refused = steered.call(&url, Method::POST, &path, &key, forged.clone()).await;
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains("signature: is not that of this round"), "{}", refused.text());
+    let problem: serde_json::Value = refused.json().unwrap();
+    assert_eq!(problem["field"], "signature");
     let (code, said) = tell(&steered, &forged.to_string());
     assert_eq!(code, 1);
     assert!(said.contains("signature: is not that of this round"), "{said}");

@@ -1,11 +1,13 @@
 //! A ledger that was dumped here and restored there, by the program's own docs.
 
+use stanchion::domain::control::ControlChange;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::reservation::Status;
 use stanchion::store::postgres::{Database, EventCursor, Ledger, Options, Which};
 
 use crate::fixture::Ground;
 use crate::fixture::core::{Core, Plan, problem};
+use crate::room_ground::{RoomGround, join_all, until, until_open};
 
 const EVERY: &str = "SELECT count(*) FROM outbox";
 
@@ -106,4 +108,60 @@ async fn a_backup_is_restored_by_the_book_and_sells_on_exactly() {
     assert_eq!(problem(after.reserve("late", "k", 1).await), Problem::SoldOut);
     assert_eq!(after.orders.metrics().gate_too_high.get(), 0);
     after.sound().await;
+}
+
+async fn forget(ground: &RoomGround, tables: &[&str]) {
+    let client = ground.ledger.database().client().await.unwrap();
+    for table in tables {
+        let sql = format!("DELETE FROM {table} WHERE sale = $1");
+        client.execute(&sql, &[&ground.sale.as_str()]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_older_than_the_opening_gets_it_back_from_the_room() {
+    let ground = RoomGround::new("olderopen", 1_000, 50.0).await;
+    let core = ground.keep().await;
+    let room = ground.room().await;
+    join_all(&room, "a", 5).await;
+    until_open(&room).await;
+    core.cancel();
+    let database = ground.ledger.database();
+    let opening = database.opening(&ground.sale, 1).await.unwrap().unwrap();
+    let draw = database.draw(&ground.sale, 1).await.unwrap().unwrap();
+
+    forget(&ground, &["opening", "draw"]).await;
+    ground.keep().await;
+
+    let since = std::time::Instant::now();
+    while database.opening(&ground.sale, 1).await.unwrap().is_none() {
+        assert!(since.elapsed().as_secs() < 30, "the opening never came back");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(database.opening(&ground.sale, 1).await.unwrap(), Some(opening));
+    let again = database.draw(&ground.sale, 1).await.unwrap().unwrap();
+    assert_eq!(again.commitment, draw.commitment);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_older_than_the_commitment_makes_no_other_draw_until_a_reset() {
+    let ground = RoomGround::new("olderdraw", 600_000, 50.0).await;
+    let core = ground.keep().await;
+    let room = ground.room().await;
+    core.cancel();
+    let published = room.snapshot().proof(&ground.sale).unwrap().commitment;
+
+    forget(&ground, &["draw"]).await;
+    ground.keep().await;
+    let database = ground.ledger.database();
+    assert!(database.draw(&ground.sale, 1).await.unwrap().is_none(), "another seed was made");
+    assert_eq!(room.snapshot().proof(&ground.sale).unwrap().commitment, published);
+
+    let reset = ControlChange { next_run: true, ..ControlChange::default() };
+    ground.store().publish("test", &reset).await.unwrap();
+    until("the next run is loaded", || {
+        let (seen, proof) = (room.snapshot(), room.snapshot().proof(&ground.sale));
+        seen.is_live(room.now_ms()) && proof.is_some_and(|proof| proof.run == 2)
+    })
+    .await;
 }

@@ -33,8 +33,10 @@ pub(super) async fn beacon(
         let cure = format!("must be {}, which run {run} of {sale} has committed to", draw.round);
         return Err(Refusal::bad_request("round", cure).into());
     }
-    let signature =
-        told.verified().map_err(|error| Refusal::new(Problem::BadRequest, error.to_string()))?;
+    let wrong = |error: beacon::BeaconError| {
+        Refusal::new(Problem::BadRequest, error.to_string()).with("field", error.field())
+    };
+    let signature = told.verified().map_err(wrong)?;
     database.keep_beacon(&sale, run, &signature).await?;
     let randomness = hex::encode(beacon::randomness(&signature));
     let changes = json!({ "round": told.round, "randomness": randomness });
