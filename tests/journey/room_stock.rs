@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use stanchion::domain::control::ControlChange;
 use stanchion::domain::id::{BuyerId, OrderKey, Sku};
 use stanchion::domain::quantity::Quantity;
 use stanchion::domain::queue::PlaceState;
@@ -323,4 +324,38 @@ async fn wr_01_those_who_went_away_hold_nobody_up_once_the_first_have_paid() {
     futures_util::future::join_all(last).await;
     until("all are counted", || room.snapshot().line_counts().admitted == 20).await;
     assert_eq!(room.snapshot().line_counts().open_admissions, 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_booked_before_a_pause_stay_counted_while_they_stand() {
+    let ground = RoomGround::new("bookedpause", 500, 1.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    let places = join_all(&room, "a", 4).await;
+    until_open(&room).await;
+    let store = ground.store();
+    let booked = async || store.look().await.unwrap().1.unwrap().open.booked;
+    let since = Instant::now();
+    let before = loop {
+        for place in &places {
+            drop(room.claim(&place.ticket).await);
+        }
+        match booked().await {
+            0 => assert!(since.elapsed() < PATIENCE, "nobody booked a number"),
+            some => break some,
+        }
+    };
+    let paused = |paused| ControlChange { paused: Some(paused), ..ControlChange::default() };
+    store.publish("test", &paused(true)).await.unwrap();
+    let left = booked().await;
+    assert!(left <= before && left > 0, "{left} of {before}");
+    // Longer than a number would have been kept without the pause.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(booked().await, left);
+
+    store.publish("test", &paused(false)).await.unwrap();
+    for place in &places {
+        admitted_at(&room, &place.ticket).await;
+    }
+    assert_eq!(booked().await, 0);
 }

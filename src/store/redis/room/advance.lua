@@ -1,10 +1,11 @@
 -- Calls the line on to a position, once a tick; keeps sale time, which stands still while nobody
 -- can be admitted; and follows what has ended or lapsed meanwhile.
 -- KEYS control room calls active wake claims booked undecided decisions second missed
+--      meter
 -- ARGV from to
 -- Answers {outcome, cursor}
 local control_key, room_key, calls, active, wake, claims = unpack(KEYS, 1, 6)
-local booked, undecided, decisions, second, missed = unpack(KEYS, 7)
+local booked, undecided, decisions, second, missed, meter_key = unpack(KEYS, 7)
 local from, to = tonumber(ARGV[1]), tonumber(ARGV[2])
 local TICK_MS, GAP_MS_MAX, MARKS_MAX = 100, 1000, 2048
 
@@ -14,7 +15,7 @@ end
 local control = redis.call('HMGET', control_key, 'paused', 'closes_ms', 'max_active',
   'claim_window_ms')
 local room = redis.call('HMGET', room_key, 'n', 'late', 'cursor', 'cursor_ceiling', 'tick',
-  'sale_ms', 'sale_at', 'figures_at', 'lapse_cursor')
+  'sale_ms', 'sale_at', 'figures_at', 'lapse_cursor', 'resumed_ms')
 local max_active, window = tonumber(control[3]), tonumber(control[4])
 
 end_admissions(active, booked, undecided, decisions)
@@ -35,7 +36,8 @@ if not moves then
   return { 'still', cursor }
 end
 follow_lapses(room_key, calls, claims, sale_ms, window, tonumber(room[9] or 0))
-miss_lapsed(second, missed, sale_ms, window)
+miss_lapsed(second, missed, claims, meter_read(meter_key), tonumber(room[10] or 0), sale_ms,
+  window)
 local line = tonumber(room[1]) + tonumber(room[2])
 to = math.min(to, line)
 if to > tonumber(room[4]) then

@@ -8,7 +8,7 @@ use super::super::RedisFailure;
 use super::{RoomStore, garbled, script};
 
 static ADVANCE: LazyLock<Script> =
-    script!("prelude.lua", "admissions.lua", "lapses.lua", "advance.lua");
+    script!("prelude.lua", "meter.lua", "admissions.lua", "lapses.lua", "advance.lua");
 
 /// What became of a step; all carry the cursor as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl RoomStore {
         call.key(keys.control()).key(keys.room()).key(keys.calls()).key(keys.active());
         call.key(keys.wake()).key(keys.claims());
         call.key(keys.booked()).key(keys.undecided()).key(keys.decisions());
-        call.key(keys.second()).key(keys.missed());
+        call.key(keys.second()).key(keys.missed()).key(keys.meter());
         let (outcome, cursor): (String, u64) = self.store.run(call.arg(from).arg(to)).await?;
         Ok(match outcome.as_str() {
             "moved" => Advance::Moved(cursor),

@@ -6,8 +6,6 @@ local control_key, room_key, meter_key, claims, active, calls, left = unpack(KEY
 local booked, undecided, decisions, second, missed = unpack(KEYS, 8)
 local run, position, buyer = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local token_ttl = tonumber(ARGV[4])
--- How long a number waits to be collected, from the later of its slot, its booking and a resume.
-local COLLECT_MS = 2000
 
 if not is_loaded(room_key) then
   return { 'unloaded', '', '0', text(now) }

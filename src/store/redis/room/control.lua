@@ -5,7 +5,7 @@
 --        closes_ms "now" ends the sale, bypass_until_ms "+N" begins a bypass of N ms
 --      "adopt" "" field value …         a whole record from the other store
 -- Answers {outcome, why not, the record as it is now}
-local control_key, room_key, meter_key, trail_key = unpack(KEYS, 1, 4)
+local control_key, room_key, meter_key, trail_key, active, booked = unpack(KEYS, 1, 6)
 -- Changes kept until a core has written them down; more only while none can.
 local TRAIL_MAX = 10000
 local function answer(outcome, why)
@@ -150,4 +150,22 @@ elseif new.paused then
   redis.call('HSET', room_key, 'resumed_ms', text(now))
 end
 meter_write(meter_key, meter)
+
+-- Numbers that are booked stand as long as the meter now says: at most until the last is collected.
+local function rescore_booked()
+  local last = meter.next > 0 and meter_slot(meter, meter.next - 1)
+  local ends = last and text(math.max(last, now) + COLLECT_MS) or '+inf'
+  local standing = redis.call('ZRANGEBYSCORE', booked, text(now), '+inf', 'WITHSCORES')
+  for i = 1, #standing, 2 do
+    local buyer = standing[i]
+    -- Who is in by another way stays as long as that lasts.
+    if redis.call('ZSCORE', active, buyer) == standing[i + 1] then
+      redis.call('ZADD', active, ends, buyer)
+    end
+    redis.call('ZADD', booked, ends, buyer)
+  end
+end
+if new.paused or new.rate or new.burst then
+  rescore_booked()
+end
 return answer('changed')

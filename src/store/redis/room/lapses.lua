@@ -7,12 +7,27 @@ local function miss(second, missed, position)
   redis.call('ZADD', missed, 'NX', redis.call('ZCARD', missed), position)
 end
 
--- Who began a second window and did not come.
-local function miss_lapsed(second, missed, sale_ms, window)
+-- Until when a number that was booked may be collected; 0 if there is none, or it is collected.
+local function stands_until(claims, position, meter, resumed)
+  local raw = redis.call('HGET', claims, position)
+  local number, booked, slot = string.match(raw or '', '^%S+ %S+ %S+ (%S+) (%S+) (%S+)')
+  number = tonumber(number)
+  local due = number and not tonumber(slot) and meter_slot(meter, number)
+  return due and math.max(due, tonumber(booked) or 0, resumed) + COLLECT_MS or 0
+end
+
+-- Who began a second window and did not come. A slower rate may have moved the slot of a number
+-- booked in time: it still stands.
+local function miss_lapsed(second, missed, claims, meter, resumed, sale_ms, window)
   local lapsed = redis.call('ZRANGEBYSCORE', second, '-inf', '(' .. text(sale_ms - window),
     'LIMIT', 0, MISSED_A_STEP)
   for _, position in ipairs(lapsed) do
-    miss(second, missed, position)
+    local till = stands_until(claims, position, meter, resumed)
+    if till >= now then
+      redis.call('ZADD', second, text(sale_ms + till - now - window), position)
+    else
+      miss(second, missed, position)
+    end
   end
 end
 

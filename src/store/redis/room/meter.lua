@@ -1,6 +1,8 @@
 -- The meter, by the same rules as domain/meter.rs: a test drives both side by side.
 -- Expects `now` (milliseconds) and `text`.
 local ANCHORS_MAX = 16
+-- How long a number waits to be collected, from the later of its slot, its booking and a resume.
+local COLLECT_MS = 2000
 
 local function meter_read(key)
   local raw = redis.call('HMGET', key, 'next', 'burst', 'anchors')
