@@ -8,11 +8,15 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 use super::{Room, Snapshot};
-use crate::domain::presence::{KNOWN_AFTER_MS, Presence, noted};
+use crate::domain::presence::{KNOWN_AFTER_MS, Presence, known, noted};
 use crate::domain::queue::{Place, PlaceState};
+use crate::domain::rate::Rate;
 use crate::domain::sale::Phase;
 use crate::store::redis::room::HEARD_MAX;
 
+/// After a rise of the rate those farther back go by what they were told for so long, in
+/// milliseconds.
+const TOLD_MS: u64 = 20_000;
 const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
 /// The most positions that a node notes between two exchanges.
 const NOTED_MAX: usize = 10 * HEARD_MAX;
@@ -55,6 +59,19 @@ impl Silence {
     }
 }
 
+/// The rates of late: how often people ask follows from the rate that they were told by.
+#[derive(Default)]
+struct Rates(VecDeque<(u64, Rate)>);
+
+impl Rates {
+    /// Notes the rate; the lowest of late.
+    fn lowest(&mut self, now_ms: u64, rate: Rate) -> Rate {
+        self.0.retain(|(at_ms, _)| now_ms.saturating_sub(*at_ms) < TOLD_MS);
+        self.0.push_back((now_ms, rate));
+        self.0.iter().map(|(_, rate)| *rate).fold(rate, |low, of| if of < low { of } else { low })
+    }
+}
+
 impl Room {
     /// A visitor near the front has been answered.
     pub(super) fn heard_from(&self, seen: &Snapshot, place: &Place) {
@@ -75,12 +92,19 @@ impl Room {
     pub(super) async fn keep_presence(&self) {
         let mut ticks = tokio::time::interval(EXCHANGE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut silence = Silence::default();
+        let (mut silence, mut rates) = (Silence::default(), Rates::default());
         loop {
             ticks.tick().await;
             let (seen, now_ms) = (self.snapshot(), self.now_ms());
+            let lowest = rates.lowest(now_ms, seen.control.rate);
             let is_on = seen.is_live(now_ms) && seen.phase(now_ms) == Phase::Open;
-            let known = if is_on { self.exchange(&mut silence, &seen, now_ms).await } else { None };
+            let known = if is_on {
+                let below = silence.below(now_ms, &seen);
+                let near = seen.cursor.saturating_add(known(lowest));
+                self.exchange(below.min(near), &seen, now_ms).await
+            } else {
+                None
+            };
             if known.is_none() {
                 // What nobody could hear is no silence.
                 silence = Silence::default();
@@ -92,14 +116,8 @@ impl Room {
         }
     }
 
-    async fn exchange(
-        &self,
-        silence: &mut Silence,
-        seen: &Snapshot,
-        now_ms: u64,
-    ) -> Option<Presence> {
+    async fn exchange(&self, below: u64, seen: &Snapshot, now_ms: u64) -> Option<Presence> {
         let heard = self.heard.take();
-        let below = silence.below(now_ms, seen);
         let (cursor, rate) = (seen.cursor, seen.control.rate);
         let tell = |chunk| self.store.presence(now_ms, chunk, cursor, rate, below);
         let mut chunks = heard.chunks(HEARD_MAX);
@@ -109,5 +127,20 @@ impl Room {
             known = tell(chunk).await.ok()?;
         }
         Some(known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_rise_silence_is_judged_by_the_rate_that_people_were_told_by() {
+        let (mut rates, slow, fast) = (Rates::default(), Rate::whole(1), Rate::whole(100));
+        assert_eq!(rates.lowest(1_000, slow), slow);
+        assert_eq!(rates.lowest(2_000, fast), slow);
+        assert_eq!(rates.lowest(20_999, fast), slow);
+        assert_eq!(rates.lowest(21_000, fast), fast);
+        assert_eq!(rates.lowest(22_000, slow), slow, "a fall counts at once");
     }
 }

@@ -240,17 +240,23 @@ impl Snapshot {
         let is_same_run = self.control.run == state.control.run;
         let known = if is_same_run { self.left.clone() } else { Arc::default() };
         let read = self.read.left.saturating_add(state.left.read);
-        let read = if is_same_run && read <= state.left.count { read } else { 0 };
+        let read =
+            if is_same_run && !self.is_lost(state) && read <= state.left.count { read } else { 0 };
         if known.is_settled(&state.left.items, draw) {
             return (known, read);
         }
         (Arc::new(Left::clone(&known).with(&state.left.items, draw)), read)
     }
 
+    /// A room that was loaded anew keeps lists of its own: their ranks are others.
+    fn is_lost(&self, state: &RoomState) -> bool {
+        self.loaded_ms != 0 && self.loaded_ms != state.loaded_ms
+    }
+
     /// A server that has fewer has lost what it knew of windows: everybody called may claim anew.
     fn missed_with(&self, state: &RoomState) -> (Arc<HashSet<u64>>, u64) {
         let read = self.read.missed.saturating_add(state.missed.read);
-        if read > state.missed.count {
+        if read > state.missed.count || self.is_lost(state) {
             return (Arc::default(), 0);
         }
         if state.missed.items.is_empty() {
