@@ -56,7 +56,9 @@ impl Demand {
         let each = self.decisions.share() * self.decisions.mean_quantity();
         let served = real(self.available) / each;
         let undecided = real(self.undecided) + answering;
-        whole((served - undecided - NOBODY).max(0.0).ceil())
+        // However much each of them takes: while units are free and nobody is asked, one is called.
+        let least = u64::from(self.undecided == 0 && answering < 1.0);
+        whole((served - undecided - NOBODY).max(0.0).ceil()).max(least)
     }
 
     /// Whether the undecided are believed to take all that is left.
