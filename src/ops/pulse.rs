@@ -144,6 +144,8 @@ fn sight(room: &Room) -> Sight {
         now_ms,
         phase: seen.phase(now_ms),
         is_live: seen.is_live(now_ms),
+        shop_is_down: seen.shop_is_down,
+        round: seen.round,
         is_paused: control.paused,
         is_bypassed: room.is_bypassed(),
         stock: seen.stock(now_ms),

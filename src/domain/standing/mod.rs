@@ -1,6 +1,9 @@
 //! Is the line moving? One light and one plain sentence about a sale, and the alarm of a line that
 //! stands although it should not.
 
+use std::borrow::Cow;
+
+use super::beacon;
 use super::rate::Rate;
 use super::sale::Phase;
 use super::stock::{StockSum, Supply};
@@ -25,6 +28,10 @@ pub struct Sight {
     pub phase: Phase,
     /// Redis answers and has the room.
     pub is_live: bool,
+    /// The shop does not answer this node.
+    pub shop_is_down: bool,
+    /// The beacon round that the draw is to be mixed with; 0 = none.
+    pub round: u64,
     /// Paused by order.
     pub is_paused: bool,
     /// Everybody is let past the line.
@@ -84,12 +91,18 @@ pub enum Standing {
     Lobby,
     /// Moments before the order is known.
     Drawing,
+    /// The draw waits for a beacon round that is yet to be published.
+    BeaconAhead(u64),
+    /// The same, and it is published.
+    BeaconDue(u64),
     /// It should have opened, and the draw is not made.
     NotDrawn,
     /// Over.
     Closed,
     /// By order.
     Paused,
+    /// No shop that answers.
+    ShopDown,
     /// No healthy core.
     NoCore,
     /// Everybody goes through.
@@ -124,6 +137,14 @@ impl Standing {
             _ if is_ahead && sight.is_paused => Self::PausedBeforeOpening,
             Phase::Upcoming => Self::Upcoming,
             Phase::Lobby => Self::Lobby,
+            Phase::Drawing if sight.round > 0 => {
+                let due_ms = beacon::published_at_ms(sight.round).saturating_add(DRAWING_MS_MAX);
+                if sight.now_ms < due_ms {
+                    Self::BeaconAhead(sight.round)
+                } else {
+                    Self::BeaconDue(sight.round)
+                }
+            }
             Phase::Drawing if sight.now_ms.saturating_sub(sight.opens_ms) > DRAWING_MS_MAX => {
                 Self::NotDrawn
             }
@@ -138,6 +159,7 @@ impl Standing {
         };
         match stock.supply() {
             _ if sight.is_paused => Self::Paused,
+            _ if sight.shop_is_down => Self::ShopDown,
             _ if sight.is_bypassed => Self::Bypassed,
             Supply::Gone => Self::Gone,
             Supply::AllHeld => Self::AllHeld,
@@ -156,6 +178,7 @@ impl Standing {
                 Light::Green
             }
             Self::Paused
+            | Self::BeaconAhead(_)
             | Self::PausedBeforeOpening
             | Self::Closed
             | Self::Bypassed
@@ -163,9 +186,13 @@ impl Standing {
             | Self::AllHeld
             | Self::SpokenFor
             | Self::Full => Light::Amber,
-            Self::NoRoom | Self::WillNotOpen | Self::NotDrawn | Self::NoCore | Self::Stuck => {
-                Light::Red
-            }
+            Self::NoRoom
+            | Self::WillNotOpen
+            | Self::BeaconDue(_)
+            | Self::NotDrawn
+            | Self::ShopDown
+            | Self::NoCore
+            | Self::Stuck => Light::Red,
         }
     }
 
@@ -178,9 +205,11 @@ impl Standing {
             Self::Upcoming => "Announced",
             Self::Lobby => "Lobby is open",
             Self::Drawing => "Drawing",
+            Self::BeaconAhead(_) | Self::BeaconDue(_) => "Waiting for the beacon",
             Self::NotDrawn => "The draw is not made",
             Self::Closed => "Closed",
             Self::Paused => "Paused",
+            Self::ShopDown => "Standing: the shop does not answer",
             Self::NoCore => "Standing: no core",
             Self::Bypassed => "Bypassed",
             Self::Stuck => "Stuck",
@@ -194,8 +223,18 @@ impl Standing {
     }
 
     /// What it means, and what to do if something is to be done.
-    pub fn sentence(self) -> &'static str {
-        match self {
+    pub fn sentence(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::BeaconAhead(round) | Self::BeaconDue(round) => {
+                return Cow::Owned(format!(
+                    "Entries are closed, and the order waits for beacon round {round}: bring it with \
+                     `stanchion draw beacon`. If it was brought, look at the cores and Postgres."
+                ));
+            }
+            Self::ShopDown => {
+                "The shop does not answer, so nobody is called or let in; places are kept. The line \
+                 moves again as soon as it answers."
+            }
             Self::NoRoom => {
                 "Redis does not answer, or a core has yet to load this sale into it. Places are \
                  kept; nobody joins or enters."
@@ -234,7 +273,7 @@ impl Standing {
             }
             Self::NobodyWaits => "Whoever comes now is let in at once.",
             Self::Moving => "People wait and are let in at the set rate.",
-        }
+        })
     }
 }
 
@@ -242,7 +281,11 @@ impl Sight {
     /// Whether somebody should be admitted every now and then.
     fn should_move(&self) -> bool {
         let has_stock = self.stock.is_some_and(|stock| stock.supply() == Supply::Available);
-        let stands = self.is_paused || self.is_bypassed || self.is_full || self.is_spoken_for;
+        let stands = self.is_paused
+            || self.shop_is_down
+            || self.is_bypassed
+            || self.is_full
+            || self.is_spoken_for;
         self.is_live && self.phase == Phase::Open && has_stock && !stands && self.waiting > 0
     }
 }
@@ -284,86 +327,4 @@ fn patience_ms(rate: Rate) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sight() -> Sight {
-        Sight {
-            now_ms: 100_000,
-            phase: Phase::Open,
-            is_live: true,
-            is_paused: false,
-            is_bypassed: false,
-            stock: Some(StockSum { available: 5, held: 1, confirmed: 2 }),
-            waiting: 10,
-            admitted: 3,
-            is_full: false,
-            is_spoken_for: false,
-            rate: Rate::per_second(10.0).unwrap(),
-            opens_ms: 50_000,
-            closes_ms: 500_000,
-        }
-    }
-
-    #[test]
-    fn each_reason_for_a_standing_line_has_its_own_words() {
-        let stock = |available, held| Some(StockSum { available, held, confirmed: 9 });
-        let cases = [
-            (sight(), Standing::Moving),
-            (Sight { waiting: 0, ..sight() }, Standing::NobodyWaits),
-            (Sight { is_paused: true, ..sight() }, Standing::Paused),
-            (Sight { is_paused: true, stock: None, ..sight() }, Standing::Paused),
-            (Sight { stock: None, ..sight() }, Standing::NoCore),
-            (Sight { stock: stock(0, 0), ..sight() }, Standing::Gone),
-            (Sight { stock: stock(0, 1), ..sight() }, Standing::AllHeld),
-            (Sight { is_full: true, ..sight() }, Standing::Full),
-            (Sight { is_spoken_for: true, ..sight() }, Standing::SpokenFor),
-            (Sight { is_spoken_for: true, waiting: 0, ..sight() }, Standing::NobodyWaits),
-            (Sight { is_bypassed: true, ..sight() }, Standing::Bypassed),
-            (Sight { is_live: false, ..sight() }, Standing::NoRoom),
-            (Sight { phase: Phase::Closed, ..sight() }, Standing::Closed),
-            (Sight { phase: Phase::Lobby, ..sight() }, Standing::Lobby),
-            (
-                Sight { phase: Phase::Lobby, is_paused: true, ..sight() },
-                Standing::PausedBeforeOpening,
-            ),
-            (Sight { phase: Phase::Drawing, opens_ms: 99_000, ..sight() }, Standing::Drawing),
-            (Sight { phase: Phase::Drawing, ..sight() }, Standing::NotDrawn),
-        ];
-        for (sight, standing) in cases {
-            assert_eq!(Standing::of(&sight, false), standing, "{sight:?}");
-        }
-    }
-
-    #[test]
-    fn wr_20_a_sale_whose_times_exclude_each_other_will_not_open() {
-        for phase in [Phase::Upcoming, Phase::Lobby, Phase::Closed] {
-            let sight = Sight { phase, opens_ms: 9, closes_ms: 9, ..sight() };
-            let standing = Standing::of(&sight, false);
-            assert_eq!((standing, standing.light()), (Standing::WillNotOpen, Light::Red));
-        }
-    }
-
-    #[test]
-    fn wr_76_a_line_that_stands_for_nothing_is_an_alarm_within_five_seconds() {
-        let mut watch = LineWatch::default();
-        let mut at = |now_ms, change: &dyn Fn(&mut Sight)| {
-            let mut sight = Sight { now_ms, ..sight() };
-            change(&mut sight);
-            watch.look(&sight)
-        };
-        assert!(!at(0, &|_| {}) && !at(3_000, &|_| {}));
-        assert!(at(4_000, &|_| {}), "nobody was admitted");
-        assert!(!at(5_000, &|sight| sight.admitted += 1), "somebody was");
-        assert!(!at(8_000, &|sight| sight.admitted += 1));
-        assert!(at(9_000, &|sight| sight.admitted += 1));
-        assert!(!at(10_000, &|sight| sight.is_paused = true), "it stands by order");
-        assert!(!at(11_000, &|_| {}), "and has its time again");
-    }
-
-    #[test]
-    fn at_a_low_rate_three_turns_must_have_passed() {
-        assert_eq!(patience_ms(Rate::per_second(0.2).unwrap()), 15_000);
-        assert_eq!(patience_ms(Rate::per_second(100.0).unwrap()), 4_000);
-    }
-}
+mod tests;

@@ -55,7 +55,7 @@ pub(super) struct SaleCard {
     pub(super) id: String,
     pub(super) light: &'static str,
     pub(super) title: &'static str,
-    pub(super) sentence: &'static str,
+    pub(super) sentence: std::borrow::Cow<'static, str>,
     pub(super) phase: &'static str,
     pub(super) is_paused: bool,
     pub(super) is_bypassed: bool,
