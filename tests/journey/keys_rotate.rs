@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stanchion::lab::rig::{Answer, Client, ConfigFile, Installation, Layout};
 
 use crate::fixture::shopper::Shopper;
-use crate::fixture::{Ground, client, executable};
+use crate::fixture::{Ground, client, executable, quiet_shop};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -81,7 +81,7 @@ async fn wr_80_a_rotation_and_rolling_restarts_lose_no_place_and_a_stop_ends_all
     let mut plan = ground.sale_opening_in(500, 50);
     plan.rate = "50/s".into();
     let sku = plan.skus[0].0.clone();
-    let mut config = ConfigFile::new("http://127.0.0.1:9", std::slice::from_ref(&plan)).unwrap();
+    let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(&plan)).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
     let installation = ground.install(Layout { gateways: 2, cores: 1 }, config);
     let mut house = House { installation, client: client(), sale: plan.id, sku };
@@ -145,7 +145,7 @@ async fn wr_80_a_rotation_and_rolling_restarts_lose_no_place_and_a_stop_ends_all
 async fn a_node_of_all_roles_makes_no_second_set_of_keys_beside_others() {
     let ground = Ground::new("secondkeys");
     let plan = ground.sale_opening_in(600_000, 5);
-    let config = ConfigFile::new("http://127.0.0.1:9", std::slice::from_ref(&plan)).unwrap();
+    let config = ConfigFile::new(quiet_shop(), std::slice::from_ref(&plan)).unwrap();
     let installation = ground.install(Layout { gateways: 1, cores: 1 }, config);
     let metrics = format!("{}/metrics", installation.gateways[0].url("ops").unwrap());
     until("the nodes have told", async || {
@@ -154,7 +154,7 @@ async fn a_node_of_all_roles_makes_no_second_set_of_keys_beside_others() {
     .await;
 
     let file = installation.folder().join("second.toml");
-    let mut second = ConfigFile::new("http://127.0.0.1:9", std::slice::from_ref(&plan)).unwrap();
+    let mut second = ConfigFile::new(quiet_shop(), std::slice::from_ref(&plan)).unwrap();
     let folder = installation.folder().join("second-keys");
     second.set("keys.dir", folder.to_str().unwrap()).unwrap();
     second.write(&file).unwrap();
