@@ -78,9 +78,9 @@ fn tell(sale: &SaleId, file: &Path, core: &Core) -> anyhow::Result<ExitCode> {
     } else {
         std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?
     };
-    let cure = "must be JSON with \"round\" and \"signature\", as drand answers it";
+    let wanted = "must be JSON with \"round\" and \"signature\", as drand answers it";
     let told: Published =
-        serde_json::from_str(&text).with_context(|| format!("{}: {cure}", named()))?;
+        serde_json::from_str(&text).with_context(|| format!("{}: {wanted}", named()))?;
     told.verified().with_context(named)?;
     let body = serde_json::to_value(&told)?;
     let path = format!("/v1/draw/{sale}/beacon");
