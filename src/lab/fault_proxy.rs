@@ -199,9 +199,11 @@ async fn connect(client: TcpStream, link: Arc<Link>) -> io::Result<()> {
     let (from_server, to_server) = server.into_split();
     let answered = watch::channel(false).0;
     tokio::select! {
+        // First, so that a thaw right after a cut lets nothing through that was held up.
+        biased;
+        _cut = weather.wait_for(|weather| weather.cuts != cuts) => Ok(()),
         asked = questions(from_client, to_server, &link, &answered) => asked,
         told = answers(from_server, to_client, &link, &answered) => told,
-        _cut = weather.wait_for(|weather| weather.cuts != cuts) => Ok(()),
     }
 }
 
