@@ -6,7 +6,7 @@ use super::{Edge, shared};
 
 /// Every trick carries a word of its own, by which the shop would know it.
 #[test]
-fn ed_34_ed_36_ten_path_tricks_reach_the_shop_zero_times() {
+fn wr_49_ed_34_ed_36_path_tricks_reach_the_shop_zero_times() {
     let edge = shared();
     let gateway = edge.url();
     let tricks = [
