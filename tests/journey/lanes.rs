@@ -319,7 +319,9 @@ async fn rs_73_an_order_that_was_committed_without_an_answer_is_found_to_be_its_
 async fn rs_73_a_lock_that_is_held_too_long_is_unavailable_and_no_unit_is_lost() {
     let house = Core::start(&Plan::of("toolong", 5)).await;
     house.held("warm", "up", 1).await;
-    house.sql("ALTER FUNCTION take_batch SET lock_timeout = '20ms'").await;
+    for function in ["take_one", "take_batch"] {
+        house.sql(&format!("ALTER FUNCTION {function} SET lock_timeout = '20ms'")).await;
+    }
     let blocking = house.blocked().await;
 
     let outcome = house.reserve("ann", "k", 1).await;

@@ -153,7 +153,7 @@ async fn a_freeze_that_comes_while_a_batch_waits_is_obeyed() {
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
     house.sql_says(blocked, 1).await;
 
-    let freeze = "UPDATE sku SET frozen = true, generation = generation + 1; COMMIT";
+    let freeze = "SELECT freeze_sku('S', true); COMMIT";
     client.batch_execute(freeze).await.unwrap();
 
     let taken = waiting.await.unwrap().unwrap();
