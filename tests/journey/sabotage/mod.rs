@@ -100,7 +100,11 @@ async fn two_swapped_positions_break_fair_draw_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn admissions_past_the_meter_break_exact_rate_alone() {
-    let scene = Scene::set("pastmeter", 15, |_, _| ()).await;
+    // Else nobody is called once all units are spoken for, and the meter has nobody to admit.
+    let scene = Scene::set("pastmeter", 15, |installation, _| {
+        installation.set("sale.0.stock_aware", false).unwrap();
+    })
+    .await;
 
     // Lets the meter run at ten times the rate that is set.
     let too_fast = "local next = redis.call('HGET', KEYS[1], 'next')
