@@ -15,8 +15,9 @@ impl Reservations {
     pub async fn freeze(self: &Arc<Self>, sku: &Sku, frozen: bool) -> Result<Stock, Refusal> {
         let (this, sku) = (Arc::clone(self), sku.clone());
         self.to_its_end(async move {
+            let seen = this.seen_at_gate(&sku).await;
             let turned = this.ledger.freeze(&sku, frozen).await.map_err(|e| unavailable(&e))?;
-            this.turned(&sku, turned).await
+            this.turned(&sku, turned, seen).await
         })
         .await
     }
@@ -26,16 +27,18 @@ impl Reservations {
     pub async fn set_shards(self: &Arc<Self>, sku: &Sku, shards: u32) -> Result<Stock, Refusal> {
         let (this, sku) = (Arc::clone(self), sku.clone());
         self.to_its_end(async move {
+            let seen = this.seen_at_gate(&sku).await;
             let turned = this.ledger.set_shards(&sku, shards).await.map_err(|e| unavailable(&e))?;
-            this.turned(&sku, turned).await
+            this.turned(&sku, turned, seen).await
         })
         .await
     }
 
-    async fn turned(&self, sku: &Sku, turned: Turned) -> Result<Stock, Refusal> {
-        let is_new = match turned {
-            Turned::Done => true,
-            Turned::Before => false,
+    async fn turned(&self, sku: &Sku, turned: Turned, seen: Option<u64>) -> Result<Stock, Refusal> {
+        let stale = match turned {
+            Turned::Done => seen,
+            // A gate of the ledger's generation may be selling: it stays.
+            Turned::Before => None,
             Turned::Unknown => {
                 return Err(Refusal::new(Problem::UnknownSku, format!("sku {sku} is not known")));
             }
@@ -47,17 +50,23 @@ impl Reservations {
             }
         };
         let stock = self.stock_of(sku).await?;
-        self.rebuild(&stock, is_new).await;
+        self.rebuild(&stock, stale).await;
         Ok(stock)
     }
 
-    /// What the gate knew is forgotten, whatever generation it was of: after a restore the ledger's
-    /// numbers may be lower than they were. The gate of a SKU that was so before may be selling: it
-    /// stays if it is of the ledger's generation.
-    async fn rebuild(&self, Stock { sale, sku, .. }: &Stock, is_new: bool) {
+    /// The generation of the gate as it is now; none if it is not loaded or does not answer.
+    async fn seen_at_gate(&self, sku: &Sku) -> Option<u64> {
+        let sale = self.stock_of(sku).await.ok()?.sale;
+        let counter = self.gate.counter(&sale, sku).await.ok()??;
+        Some(counter.generation)
+    }
+
+    /// The gate as it was before is forgotten, whatever generation it was of: after a restore the
+    /// ledger's numbers may be lower than they were. One that another core loaded meanwhile stays.
+    async fn rebuild(&self, Stock { sale, sku, .. }: &Stock, stale: Option<u64>) {
         let rebuilt = async {
-            if is_new {
-                self.gate.forget(sale, sku).await?;
+            if let Some(generation) = stale {
+                self.gate.forget(sale, sku, generation).await?;
             }
             self.load_gate(sale, sku).await
         };

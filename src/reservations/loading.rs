@@ -9,11 +9,8 @@ use uuid::Uuid;
 
 use super::state::Reservations;
 use crate::domain::id::{SaleId, Sku};
-use crate::store::postgres::{DatabaseError, GateTruth, MARKERS_PAGE, STANDSTILL_MAX, Still};
+use crate::store::postgres::{DatabaseError, MARKERS_PAGE, Marker, STANDSTILL_MAX};
 use crate::store::redis::RedisFailure;
-
-/// Ids are made in the order of time; clocks of two cores differ by less than this.
-const OVERLAP_MS: u64 = 60_000;
 
 /// Why a gate could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -101,15 +98,21 @@ impl Reservations {
             if counter.generation == truth.generation {
                 return Ok(());
             }
-            self.gate.forget(sale, sku).await?;
+            self.gate.forget(sale, sku, counter.generation).await?;
         }
-        self.mark_known(sku, &truth, None).await?;
+        let began = self.ledger.known_now().await?;
+        self.mark_known(sku, &truth.sale).await?;
+        // Twice what came meanwhile: first while orders go on, so that little is left for the
+        // moment in which they stand still.
+        let caught_up = self.ledger.known_now().await?;
+        let new = self.ledger.new_markers(&truth.sale, sku, &began).await?;
+        self.mark_keys(sku, &truth.sale, &new).await?;
         let mut client = self.ledger.database().client().await?;
         let still = self.ledger.stand_still(&mut client, sku).await?;
         let still = still.ok_or(LoadFailure::UnknownSku)?;
         let load = async {
-            // What was committed while the others were marked.
-            self.mark_known(sku, &still.truth, Some(&still)).await?;
+            let new = still.new_markers(sku, &caught_up).await?;
+            self.mark_keys(sku, &truth.sale, &new).await?;
             let units = (still.truth.generation, still.truth.available);
             Ok::<_, LoadFailure>(self.gate.load(sale, sku, units, &still.truth.returned).await?)
         };
@@ -121,34 +124,31 @@ impl Reservations {
         Ok(())
     }
 
-    /// Marks the keys that the ledger knows; while it stands still, only the latest of them.
-    async fn mark_known(
-        &self,
-        sku: &Sku,
-        truth: &GateTruth,
-        still: Option<&Still<'_>>,
-    ) -> Result<(), LoadFailure> {
-        let sale = &truth.sale;
-        let recent = self.clock.now_ms().saturating_sub(OVERLAP_MS);
-        let mut after = if still.is_some() { first_id_of(recent) } else { Uuid::nil() };
+    /// Marks the keys that the ledger knows.
+    async fn mark_known(&self, sku: &Sku, sale: &SaleId) -> Result<(), LoadFailure> {
+        let mut after = Uuid::nil();
         loop {
-            let page = match still {
-                Some(still) => still.markers(sku, after).await?,
-                None => self.ledger.markers(sale, sku, after).await?,
-            };
-            let orders: Vec<_> = page.iter().map(|m| (m.order.marker(), m.id)).collect();
-            self.gate.mark(sale, sku, self.closes_ms(sale), &orders).await?;
+            let page = self.ledger.markers(sale, sku, after).await?;
+            self.mark_keys(sku, sale, &page).await?;
             match page.last() {
                 Some(last) if page.len() == MARKERS_PAGE => after = last.id,
                 _ => return Ok(()),
             }
         }
     }
-}
 
-/// The smallest id that can have been made at an instant.
-fn first_id_of(ms: u64) -> Uuid {
-    Uuid::from_u128(u128::from(ms) << 80)
+    async fn mark_keys(
+        &self,
+        sku: &Sku,
+        sale: &SaleId,
+        known: &[Marker],
+    ) -> Result<(), RedisFailure> {
+        for page in known.chunks(MARKERS_PAGE) {
+            let orders: Vec<_> = page.iter().map(|m| (m.order.marker(), m.id)).collect();
+            self.gate.mark(sale, sku, self.closes_ms(sale), &orders).await?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -176,13 +176,5 @@ mod tests {
         assert!(ask(false).await.is_ok(), "what failed before is no word for later");
         assert!(ask(false).await.is_ok());
         assert_eq!(count.load(Ordering::SeqCst), 4);
-    }
-
-    #[test]
-    fn ids_made_after_an_instant_are_above_its_first_id() {
-        let now = Uuid::now_v7();
-        let (seconds, nanos) = now.get_timestamp().unwrap().to_unix();
-        let ms = seconds * 1000 + u64::from(nanos / 1_000_000);
-        assert!(first_id_of(ms) < now && now < first_id_of(ms + 1));
     }
 }

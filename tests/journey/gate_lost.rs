@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ::redis::cmd;
 use futures_util::future::join_all;
+use stanchion::domain::id::Sku;
 use stanchion::domain::refusal::Problem;
 use stanchion::reservations::Reserved;
 use stanchion::servers::PrivateRedis;
@@ -184,4 +185,50 @@ async fn a_thawed_sku_gets_a_gate_of_the_new_generation() {
     replayed(house.reserve("ann", "k1", 1).await);
     house.sound().await;
     assert_eq!(house.count().await, Some(6));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_come_while_a_gate_is_loaded_are_found_whatever_their_ids_and_when_they_began() {
+    let house = Core::start(&Plan::of("loading", 50)).await;
+    house.held("ann", "before", 1).await;
+    let mut client = house.database.client().await.unwrap();
+    let slow = client.transaction().await.unwrap();
+    let order = format!(
+        "WITH made AS (
+            INSERT INTO reservation (id, sale, buyer, order_key, body_hash, status, expires_at,
+                                     created_at)
+            VALUES ('01900000-0000-7000-8000-000000000001', '{}', 'bob', 'slow', '', 'released',
+                    now(), now()) RETURNING id)
+         INSERT INTO outbox (at, type, reservation) SELECT now(), 'released', id FROM made",
+        house.sale.id
+    );
+    slow.batch_execute(&order).await.unwrap();
+
+    let seen = house.ledger.known_now().await.unwrap();
+    slow.commit().await.unwrap();
+    house.held("ann", "after", 1).await;
+    let never = Which::Key(house.whose("cyd", "never-came"));
+    house.orders.release(&never).await.unwrap();
+
+    let (sale, sku) = (house.sale_id(), Sku::parse("S").unwrap());
+    let new = house.ledger.new_markers(&sale, &sku, &seen).await.unwrap();
+    let mut keys: Vec<_> = new.iter().map(|marker| marker.order.order_key.as_str()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["after", "never-came", "slow"]);
+    let now = house.ledger.known_now().await.unwrap();
+    assert_eq!(house.ledger.new_markers(&sale, &sku, &now).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_that_another_core_has_loaded_since_is_not_forgotten() {
+    let house = Core::start(&Plan::of("forget", 5)).await;
+    house.held("ann", "k", 1).await;
+    let (sale, sku) = (house.sale_id(), Sku::parse("S").unwrap());
+    let seen = house.gate.counter(&sale, &sku).await.unwrap().unwrap().generation;
+
+    house.gate.forget(&sale, &sku, seen - 1).await.unwrap();
+    assert_eq!(house.count().await, Some(4), "of another generation by now");
+    house.gate.forget(&sale, &sku, seen).await.unwrap();
+    assert_eq!(house.count().await, None);
+    house.sound().await;
 }

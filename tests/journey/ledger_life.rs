@@ -321,6 +321,23 @@ async fn rs_48_three_sweeps_at_once_with_confirms_under_way_are_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sweeps_take_turns_and_one_on_the_grid_leaves_the_work_to_another() {
+    let house = Core::start(&Plan::of("turns", 5)).await;
+    house.held("ann", "k", 2).await;
+    house.lapse().await;
+    let mut client = house.database.client().await.unwrap();
+    let another = client.transaction().await.unwrap();
+    another.query("SELECT * FROM sweep(0, true)", &[]).await.unwrap();
+
+    assert_eq!(house.ledger.sweep_chunk(false).await.unwrap().expired, 0);
+    let (asked_for, ()) = tokio::join!(house.orders.sweep(), async {
+        another.commit().await.unwrap();
+    });
+    assert_eq!(asked_for.unwrap().units, 2);
+    house.sound().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rs_50_the_history_of_an_expired_order_is_still_told() {
     let house = Core::start(&Plan::of("history", 3)).await;
     let mine = house.held("ann", "k1", 2).await;

@@ -208,9 +208,10 @@ impl Ledger {
         Ok((cancelled, pushes(&found)?))
     }
 
-    /// Expires one chunk of lapsed holds; any number of sweeps at once stay exact.
-    pub async fn sweep_chunk(&self) -> Result<Swept, DatabaseError> {
-        let found = self.query(&with_sale("sweep($1)"), &[&CHUNK]).await?;
+    /// Expires one chunk of lapsed holds; any number of sweeps stay exact. While another one is at
+    /// work it waits for its turn, or leaves the work to that one.
+    pub async fn sweep_chunk(&self, wait: bool) -> Result<Swept, DatabaseError> {
+        let found = self.query(&with_sale("sweep($1, $2)"), &[&CHUNK, &wait]).await?;
         let Some(first) = found.first() else { return Ok(Swept::default()) };
         let expired: i32 = column(first, "expired")?;
         let mut swept = Swept {

@@ -24,12 +24,19 @@ const LOCK: &str = "SELECT 1 FROM stock WHERE sku = $1 ORDER BY sku, shard FOR N
 
 const MARKERS: &str = "SELECT id, sale, buyer, order_key FROM known_keys($1, $3, $2, $4)";
 
+const SINCE: &str =
+    "SELECT id, sale, buyer, order_key FROM keys_since($1, $2, $3::text::pg_snapshot, $4)";
+
+const SNAPSHOT: &str = "SELECT pg_current_snapshot()::text AS now";
+
 const MISSING: &str = "
     SELECT q.id FROM unnest($1::uuid[]) q(id)
     WHERE NOT EXISTS (SELECT 1 FROM reservation r WHERE r.id = q.id)";
 
 /// Keys on one page.
 pub const MARKERS_PAGE: usize = 1_000;
+/// Keys that may come to be known while others are marked; more means that orders outrun the load.
+const NEW_KEYS_MAX: i64 = 10_000;
 /// How long a SKU may be made to stand still.
 pub const STANDSTILL_MAX: Duration = Duration::from_millis(250);
 
@@ -62,20 +69,42 @@ pub struct Marker {
     pub id: Uuid,
 }
 
+/// What the ledger knew at an instant: every transaction that had committed by then.
+pub struct Known(String);
+
 impl Ledger {
     /// What the gate of a SKU should know; nothing for an unknown SKU.
     pub async fn gate_truth(&self, sku: &Sku) -> Result<Option<GateTruth>, DatabaseError> {
         self.query(TRUTH, &[&sku.as_str()]).await?.first().map(read).transpose()
     }
 
-    /// A page of the keys that concern a SKU.
+    /// A page of the keys that concern a SKU: at most [`MARKERS_PAGE`], in the order of their ids.
     pub async fn markers(
         &self,
         sale: &SaleId,
         sku: &Sku,
         after: Uuid,
     ) -> Result<Vec<Marker>, DatabaseError> {
-        markers(&self.database.client().await?, sale, sku, after).await
+        let limit = i64::try_from(MARKERS_PAGE).unwrap_or(i64::MAX);
+        let found = self.query(MARKERS, &[&sale.as_str(), &after, &sku.as_str(), &limit]).await?;
+        found.iter().map(marker).collect()
+    }
+
+    /// What the ledger knows now, to be asked later for what came since.
+    pub async fn known_now(&self) -> Result<Known, DatabaseError> {
+        let found = self.query(SNAPSHOT, &[]).await?;
+        let row = found.first().ok_or_else(|| DatabaseError::Garbled("no snapshot".into()))?;
+        Ok(Known(column(row, "now")?))
+    }
+
+    /// The keys that concern a SKU and came to be known since.
+    pub async fn new_markers(
+        &self,
+        sale: &SaleId,
+        sku: &Sku,
+        since: &Known,
+    ) -> Result<Vec<Marker>, DatabaseError> {
+        new_markers(&self.database.client().await?, sale, sku, since).await
     }
 
     /// Those of the ids that are no reservation.
@@ -119,9 +148,13 @@ pub struct Still<'c> {
 }
 
 impl Still<'_> {
-    /// As [`Ledger::markers`].
-    pub async fn markers(&self, sku: &Sku, after: Uuid) -> Result<Vec<Marker>, DatabaseError> {
-        markers(&self.transaction, &self.truth.sale, sku, after).await
+    /// As [`Ledger::new_markers`].
+    pub async fn new_markers(
+        &self,
+        sku: &Sku,
+        since: &Known,
+    ) -> Result<Vec<Marker>, DatabaseError> {
+        new_markers(&self.transaction, &self.truth.sale, sku, since).await
     }
 
     /// As [`Ledger::missing`].
@@ -130,16 +163,18 @@ impl Still<'_> {
     }
 }
 
-/// At most [`MARKERS_PAGE`], in the order of their ids.
-async fn markers(
+async fn new_markers(
     client: &impl GenericClient,
     sale: &SaleId,
     sku: &Sku,
-    after: Uuid,
+    since: &Known,
 ) -> Result<Vec<Marker>, DatabaseError> {
-    let statement = client.prepare_cached(MARKERS).await?;
-    let limit = i64::try_from(MARKERS_PAGE).unwrap_or(i64::MAX);
-    let found = client.query(&statement, &[&sale.as_str(), &after, &sku.as_str(), &limit]).await?;
+    let statement = client.prepare_cached(SINCE).await?;
+    let (sale, sku, since) = (sale.as_str(), sku.as_str(), since.0.as_str());
+    let found = client.query(&statement, &[&sale, &sku, &since, &(NEW_KEYS_MAX + 1)]).await?;
+    if found.len() > usize::try_from(NEW_KEYS_MAX).unwrap_or(usize::MAX) {
+        return Err(DatabaseError::Contended);
+    }
     found.iter().map(marker).collect()
 }
 

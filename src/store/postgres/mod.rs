@@ -32,7 +32,7 @@ pub use import::{ImportReport, ImportRow, Imported, RowVerdict, StockImport};
 pub use journal::PlaceRecord;
 pub use ledger::{Ledger, Push};
 pub use life::{Cancelled, Confirmed, Extended, Released, Settled, Swept, Which};
-pub use markers::{GateTruth, MARKERS_PAGE, Marker, STANDSTILL_MAX, Still, TURN_MAX};
+pub use markers::{GateTruth, Known, MARKERS_PAGE, Marker, STANDSTILL_MAX, Still, TURN_MAX};
 pub use passes::PassRecord;
 pub use read::{Change, Page, Search, View};
 pub use room::{DrawRecord, OpeningRecord};

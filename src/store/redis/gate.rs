@@ -31,6 +31,7 @@ pub(super) struct Scripts {
     push: Script,
     mark: Script,
     load: Script,
+    forget: Script,
     pub(super) read: Script,
     pub(super) correct: Script,
 }
@@ -76,6 +77,7 @@ impl Gate {
             push: Script::new(include_str!("gate_push.lua")),
             mark: Script::new(include_str!("gate_mark.lua")),
             load: Script::new(include_str!("gate_load.lua")),
+            forget: Script::new(include_str!("gate_forget.lua")),
             read: Script::new(include_str!("gate_read.lua")),
             correct: Script::new(include_str!("gate_correct.lua")),
         };
@@ -163,11 +165,18 @@ impl Gate {
         self.redis.run::<u64>(&call).await.map(|_| ())
     }
 
-    /// Forgets a gate and its markers: it is not loaded then.
-    pub async fn forget(&self, sale: &SaleId, sku: &Sku) -> Result<(), RedisFailure> {
+    /// Forgets a gate of a generation, and its markers: it is not loaded then. One that is of another
+    /// generation by now stays.
+    pub async fn forget(
+        &self,
+        sale: &SaleId,
+        sku: &Sku,
+        generation: u64,
+    ) -> Result<(), RedisFailure> {
         let keys = SaleKeys::new(sale);
-        let forgotten = redis::cmd("DEL").arg(keys.stock(sku)).arg(keys.takes(sku)).to_owned();
-        self.redis.command::<u64>(&forgotten).await.map(|_| ())
+        let mut call = self.scripts.forget.prepare_invoke();
+        call.key(keys.stock(sku)).key(keys.takes(sku)).arg(generation);
+        self.redis.run::<u64>(&call).await.map(|_| ())
     }
 
     /// Loads a gate, unless it is loaded in this generation already. Markers come before it.

@@ -73,16 +73,25 @@ BEGIN
 END $$;
 
 -- As before, with its plan nailed down: on a young table the statistics know of no lapsed hold yet,
--- and each chunk would sort all of them.
-CREATE OR REPLACE FUNCTION sweep(p_limit integer)
+-- and each chunk would sort all of them. Sweeps take turns, so that an order waits for one of them at
+-- most: p_turn waits for it; without, a sweep that meets another one leaves it the work.
+DROP FUNCTION sweep(integer);
+CREATE FUNCTION sweep(p_limit integer, p_turn boolean)
 RETURNS TABLE (expired integer, sku text, shard integer, returned bigint, units bigint)
 LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 #variable_conflict use_column
 DECLARE
     v_ids uuid[];
-    v_now timestamptz := clock_timestamp();
+    v_now timestamptz;
+    c_turn CONSTANT bigint := 6004496007583781971;
 BEGIN
+    IF p_turn THEN
+        PERFORM pg_advisory_xact_lock(c_turn);
+    ELSIF NOT pg_try_advisory_xact_lock(c_turn) THEN
+        RETURN;
+    END IF;
+    v_now := clock_timestamp();
     SELECT array_agg(d.id) INTO v_ids FROM (
         SELECT r.id FROM reservation r
         WHERE r.status = 'held' AND r.expires_at <= v_now AND NOT r.settling
@@ -180,4 +189,23 @@ BEGIN
                         FROM reservation_line l WHERE l.reservation = r.id) n
     WHERE r.sale = p_sale AND r.id > p_after AND n.ours IS NOT FALSE
     ORDER BY r.id LIMIT p_limit;
+END $$;
+
+-- Those that came to be known since a snapshot, whatever their ids; each left an event.
+CREATE FUNCTION keys_since(p_sale text, p_sku text, p_snapshot pg_snapshot, p_limit bigint)
+RETURNS TABLE (id uuid, sale text, buyer text, order_key text)
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT r.id, r.sale::text, r.buyer::text, r.order_key::text
+    FROM outbox o
+    JOIN reservation r ON r.id = o.reservation
+    CROSS JOIN LATERAL (SELECT bool_or(l.sku = p_sku) AS ours
+                        FROM reservation_line l WHERE l.reservation = r.id) n
+    WHERE o.txid >= pg_snapshot_xmin(p_snapshot) AND NOT pg_visible_in_snapshot(o.txid, p_snapshot)
+      AND o.type IN ('held', 'released') AND r.sale = p_sale AND n.ours IS NOT FALSE
+    LIMIT p_limit;
 END $$;
