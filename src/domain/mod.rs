@@ -27,6 +27,7 @@ pub mod refusal;
 pub mod renewal;
 pub mod reservation;
 pub mod sale;
+mod shuffle;
 pub mod standing;
 pub mod status;
 pub mod stock;

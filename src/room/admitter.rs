@@ -1,5 +1,6 @@
 //! The node's heartbeat: look at the room, then call the line on as far as the pacer says.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::calling::{Call, Calling};
 use super::{Reach, Room};
+use crate::domain::draw::Draw;
 use crate::domain::pacer::TICK_MS;
 use crate::domain::sale::{Control, Phase};
 use crate::store::redis::RedisFailure;
@@ -60,8 +62,8 @@ impl Room {
 
     pub(super) async fn look(&self) -> Result<(), RedisFailure> {
         let asked_ms = self.clock.local_ms();
-        let known = self.snapshot.load().read();
-        let (now_ms, state) = self.store.look_beyond(known).await?;
+        let before = self.snapshot();
+        let (now_ms, state) = self.store.look_beyond(before.read()).await?;
         self.clock.heard(now_ms, asked_ms);
         if self.snapshot().is_slow_to_follow(state.as_ref()) {
             let (known, state) = (self.snapshot(), state.clone());
@@ -83,12 +85,21 @@ impl Room {
                 Some(_) | None => next,
             }
         });
+        self.prepare_draw(before.draw.as_ref());
         let known = &self.snapshot.load().control;
         if told.is_some_and(|told| told != *known) {
             // Redis missed a change that this node has heard of: it is handed back.
             self.store.adopt(known).await?;
         }
         Ok(())
+    }
+
+    /// Has all positions worked out once the draw is made; meanwhile each is, when it is asked for.
+    fn prepare_draw(&self, before: Option<&Arc<Draw>>) {
+        let draw = self.snapshot.load().draw.clone();
+        if let Some(draw) = draw.filter(|draw| before.is_none_or(|old| !Arc::ptr_eq(old, draw))) {
+            drop(tokio::task::spawn_blocking(move || draw.prepare()));
+        }
     }
 
     /// Takes over what a core says is in force, while Redis does not answer.
