@@ -1,5 +1,7 @@
 //! Logs to stderr, and the one registry of metrics.
 
+mod per_core;
+
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,6 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+
+pub use per_core::{CoreCounter, PerCore};
 
 use crate::config::settings::LogFormat;
 
