@@ -13,29 +13,33 @@ use crate::domain::queue::{Place, PlaceState};
 use crate::domain::rate::Rate;
 use crate::domain::sale::Phase;
 use crate::store::redis::room::HEARD_MAX;
+use crate::telemetry::PerCore;
 
 /// After a rise of the rate those farther back go by what they were told for so long, in
 /// milliseconds.
 const TOLD_MS: u64 = 20_000;
 const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
-/// The most positions that a node notes between two exchanges.
+/// The most positions that a core notes between two exchanges.
 const NOTED_MAX: usize = 10 * HEARD_MAX;
 
-/// Positions heard from since the last exchange.
+/// Positions heard from since the last exchange. Each core notes its own: no poll waits for another.
 #[derive(Default)]
-pub(super) struct Heard(Mutex<HashSet<u64>>);
+pub(super) struct Heard(PerCore<Mutex<HashSet<u64>>>);
 
 impl Heard {
     fn note(&self, position: u64) {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heard = self.0.mine().lock().unwrap_or_else(PoisonError::into_inner);
         if heard.len() < NOTED_MAX {
             heard.insert(position);
         }
     }
 
     fn take(&self) -> Vec<u64> {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.drain().collect()
+        let mut all = HashSet::new();
+        for heard in self.0.all() {
+            all.extend(heard.lock().unwrap_or_else(PoisonError::into_inner).drain());
+        }
+        all.into_iter().collect()
     }
 }
 
