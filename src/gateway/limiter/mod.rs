@@ -3,6 +3,7 @@
 //! They are per node: two nodes let twice as much through. Places, the meter and caps on units are
 //! counted once for all nodes, in the stores.
 
+mod cells;
 mod keyed;
 mod metrics;
 mod standing;
@@ -222,7 +223,7 @@ mod tests {
             }
         }
 
-        assert!(limiter.per_ip.len() <= keyed::KEYS_MAX);
+        assert!(limiter.per_ip.len() <= cells::KEYS_MAX);
         assert!(limiter.count(network(flood)).is_ok(), "{refused} of the flood were refused");
         clock.advance(Duration::from_mins(1));
         limiter.sweep();

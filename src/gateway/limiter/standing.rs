@@ -1,6 +1,7 @@
 //! How a subject stands with its quota, told as in draft-ietf-httpapi-ratelimit-headers:
 //! `RateLimit-Policy: "poll";q=5;w=5` and `RateLimit: "poll";r=4;t=1`.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use hyper::HeaderMap;
@@ -10,6 +11,9 @@ use crate::domain::limits::Quota;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// What a value takes as a rule.
+const VALUE_BYTES: usize = 40;
 
 /// After one request was counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,10 +46,15 @@ impl Standing {
         }
         let (limit, burst) = (self.limit, self.quota.burst);
         let window = seconds(times(self.quota, burst));
-        let policy = format!("\"{limit}\";q={burst};w={window}");
-        let standing = format!("\"{limit}\";r={};t={}", self.left, self.seconds);
-        for (name, value) in [(RATELIMIT_POLICY, policy), (RATELIMIT, standing)] {
-            if let Ok(value) = HeaderValue::from_str(&value) {
+        for (name, text) in [
+            (RATELIMIT_POLICY, format_args!("\"{limit}\";q={burst};w={window}")),
+            (RATELIMIT, format_args!("\"{limit}\";r={};t={}", self.left, self.seconds)),
+        ] {
+            let mut value = String::with_capacity(VALUE_BYTES);
+            // Writing to memory does not fail.
+            if value.write_fmt(text).is_ok()
+                && let Ok(value) = HeaderValue::try_from(value)
+            {
                 headers.insert(name, value);
             }
         }
