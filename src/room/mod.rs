@@ -15,6 +15,7 @@ mod outside;
 mod place;
 mod presence;
 mod snapshot;
+mod ticket_token;
 pub mod token;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -13,7 +13,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use sha2::{Digest, Sha256};
 
 use crate::clock::{Clock, SystemClock};
@@ -93,8 +93,8 @@ impl Keys {
     }
 
     /// The keys as they are now.
-    pub(super) fn set(&self) -> Arc<KeySet> {
-        self.set.load_full()
+    pub(super) fn set(&self) -> Guard<Arc<KeySet>> {
+        self.set.load()
     }
 
     /// The public admission keys as a JWK set.

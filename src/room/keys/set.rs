@@ -13,6 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::super::ticket_token::TicketKey;
 use super::super::token::Verified;
 use super::files::{Folder, Kind, not_before_ms, secret};
 use super::{KeysError, now_ms};
@@ -33,7 +34,7 @@ pub(in crate::room) struct KeySet {
     /// In the order of their names.
     tickets: Vec<Signer>,
     /// The newest first.
-    pub(in crate::room) ticket_readers: Vec<DecodingKey>,
+    pub(in crate::room) ticket_readers: Vec<(DecodingKey, TicketKey)>,
     /// Staff passes: of the place key, so that a rotation spoils none.
     pub(in crate::room) passes: (EncodingKey, DecodingKey),
     pub(in crate::room) verified: Verified,
@@ -96,6 +97,7 @@ fn signing(signers: &[Signer]) -> &Signer {
     due.unwrap_or(&signers[0])
 }
 
+type Tickets = (Vec<Signer>, Vec<(DecodingKey, TicketKey)>);
 type Admissions = (Vec<Signer>, HashMap<String, DecodingKey>, String);
 
 fn admission_keys(folder: &Folder) -> Result<Admissions, KeysError> {
@@ -114,13 +116,13 @@ fn admission_keys(folder: &Folder) -> Result<Admissions, KeysError> {
     Ok((signers, verifying, json!({ "keys": published }).to_string()))
 }
 
-fn ticket_keys(folder: &Folder) -> Result<(Vec<Signer>, Vec<DecodingKey>), KeysError> {
+fn ticket_keys(folder: &Folder) -> Result<Tickets, KeysError> {
     let (mut signers, mut readers) = (vec![], vec![]);
     for (name, text) in folder.of(Kind::Tickets) {
         let path = folder.dir.join(name);
         let bytes = secret(&path, text)?;
         let (key, reader) = hmac_pair(&path, &bytes)?;
-        readers.insert(0, reader);
+        readers.insert(0, (reader, TicketKey::new(&bytes)));
         let not_before_ms = not_before_ms(&path, text)?;
         signers.push(Signer { kid: secret_name(&bytes), key, not_before_ms });
     }

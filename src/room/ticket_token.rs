@@ -1,0 +1,82 @@
+//! A ticket's token in the form in which we write it, read in a quarter of the time that a reader
+//! of any JSON web token takes: every poll brings one. What is written otherwise is for that reader.
+
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use jsonwebtoken::{Algorithm, Header};
+use sha2::Sha256;
+
+use crate::domain::ticket::{TICKET_TYP, TicketClaims};
+
+/// The first part of all tickets that we write, with its dot.
+static HEAD: LazyLock<String> = LazyLock::new(|| {
+    let head = serde_json::to_vec(&header()).unwrap_or_default();
+    format!("{}.", URL_SAFE_NO_PAD.encode(head))
+});
+
+/// The header of a ticket.
+pub(super) fn header() -> Header {
+    Header { typ: Some(TICKET_TYP.into()), ..Header::new(Algorithm::HS256) }
+}
+
+/// A key that tickets are signed with, prepared.
+pub(super) struct TicketKey(Hmac<Sha256>);
+
+impl TicketKey {
+    /// Prepares it.
+    pub(super) fn new(secret: &[u8; 32]) -> Self {
+        #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+        Self(Hmac::new_from_slice(secret).expect("HMAC takes keys of any length"))
+    }
+}
+
+/// A token that begins as ours do.
+pub(super) struct TicketToken<'a> {
+    signed: &'a str,
+    claims: &'a str,
+    signature: [u8; 32],
+}
+
+/// What a token looks like before its signature is checked.
+pub(super) enum Look<'a> {
+    /// As we write them.
+    Ours(TicketToken<'a>),
+    /// As we do, but with no signature that could be ours.
+    Broken,
+    /// Otherwise.
+    Other,
+}
+
+impl<'a> TicketToken<'a> {
+    /// Takes a token apart.
+    pub(super) fn look(raw: &'a str) -> Look<'a> {
+        let Some(rest) = raw.strip_prefix(HEAD.as_str()) else { return Look::Other };
+        let Some((claims, end)) = rest.split_once('.') else { return Look::Broken };
+        let mut signature = [0; 33];
+        match URL_SAFE_NO_PAD.decode_slice(end, &mut signature) {
+            Ok(32) => {}
+            Ok(_) | Err(_) => return Look::Broken,
+        }
+        let signed = &raw[..HEAD.len() + claims.len()];
+        let mut exact = [0; 32];
+        exact.copy_from_slice(&signature[..32]);
+        Look::Ours(Self { signed, claims, signature: exact })
+    }
+
+    /// What it says, if one of the keys has signed it.
+    pub(super) fn read<'k>(
+        &self,
+        mut keys: impl Iterator<Item = &'k TicketKey>,
+    ) -> Option<TicketClaims> {
+        let is_signed = keys.any(|key| {
+            let mut mac = key.0.clone();
+            mac.update(self.signed.as_bytes());
+            mac.verify_slice(&self.signature).is_ok()
+        });
+        let claims = is_signed.then(|| URL_SAFE_NO_PAD.decode(self.claims))?.ok()?;
+        serde_json::from_slice(&claims).ok()
+    }
+}
