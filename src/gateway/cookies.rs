@@ -20,7 +20,7 @@ pub(super) enum Kind {
 
 /// A cookie's name: `__Host-` binds it to the host and to https, so where the visitor sees plain
 /// http it must go without.
-pub(super) fn name(kind: Kind, sale: &SaleId, https: bool) -> String {
+fn name(kind: Kind, sale: &SaleId, https: bool) -> String {
     let prefix = if https { "__Host-" } else { "" };
     let kind = match kind {
         Kind::Ticket => "ticket",
@@ -29,15 +29,67 @@ pub(super) fn name(kind: Kind, sale: &SaleId, https: bool) -> String {
     format!("{prefix}stanchion-{kind}-{sale}")
 }
 
+/// The names of a sale's cookies.
+pub(super) struct Names {
+    plain: [String; 2],
+    secure: [String; 2],
+}
+
+impl Names {
+    /// Of a sale.
+    pub(super) fn of(sale: &SaleId) -> Self {
+        let both = |https| [Kind::Ticket, Kind::Pass].map(|kind| name(kind, sale, https));
+        Self { plain: both(false), secure: both(true) }
+    }
+
+    /// Those of tickets and of passes, as the visitor sees the host.
+    fn both(&self, https: bool) -> &[String; 2] {
+        if https { &self.secure } else { &self.plain }
+    }
+}
+
+/// The values of a sale's two cookies.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    /// Of tickets.
+    pub(super) tickets: Vec<&'a str>,
+    /// Of passes.
+    pub(super) passes: Vec<&'a str>,
+}
+
+impl<'a> Found<'a> {
+    /// Looks for both in one go.
+    pub(super) fn among(headers: &'a HeaderMap, names: &Names, https: bool) -> Self {
+        let [ticket, pass] = names.both(https);
+        let mut found = Self::default();
+        for pair in pairs(headers) {
+            let (values, value) = if let Some(value) = value_of(pair, ticket) {
+                (&mut found.tickets, value)
+            } else if let Some(value) = value_of(pair, pass) {
+                (&mut found.passes, value)
+            } else {
+                continue;
+            };
+            if values.len() < SAME_NAME_MAX {
+                values.push(value);
+            }
+        }
+        found
+    }
+}
+
 /// The pairs of the Cookie header, as sent.
-fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     headers
         .get_all(header::COOKIE)
         .iter()
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(';'))
-        .map(str::trim)
-        .filter(|pair| !pair.is_empty())
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
+        .map(<[u8]>::trim_ascii)
+}
+
+fn value_of<'a>(pair: &'a [u8], name: &str) -> Option<&'a str> {
+    let value = pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+    std::str::from_utf8(value).ok()
 }
 
 /// The values of all cookies of that name.
@@ -45,9 +97,7 @@ pub(super) fn values<'a>(
     headers: &'a HeaderMap,
     name: &'a str,
 ) -> impl Iterator<Item = &'a str> + use<'a> {
-    pairs(headers)
-        .filter_map(move |pair| pair.strip_prefix(name)?.strip_prefix('='))
-        .take(SAME_NAME_MAX)
+    pairs(headers).filter_map(move |pair| value_of(pair, name)).take(SAME_NAME_MAX)
 }
 
 /// A `Set-Cookie` line. Without `seconds` it lasts for the browser's session; the token inside has
@@ -164,6 +214,23 @@ mod tests {
         }
         let inside = headers("stanchion-ticket-drop=a=b==");
         assert_eq!(values(&inside, "stanchion-ticket-drop").collect::<Vec<_>>(), ["a=b=="]);
+    }
+
+    #[test]
+    fn ed_50_both_cookies_of_a_sale_are_found_in_one_go_beside_whatever_else_there_is() {
+        let line = "a=1; stanchion-pass-drop=p; b=caf\u{e9};stanchion-ticket-drop=t; \
+                    __Host-stanchion-ticket-drop=s; stanchion-pass-drop=q; stanchion-pass-other=o";
+        let line = HeaderValue::from_bytes(line.as_bytes()).unwrap();
+        let headers = HeaderMap::from_iter([(header::COOKIE, line)]);
+        let names = Names::of(&sale());
+        let plain = Found::among(&headers, &names, false);
+        assert_eq!((plain.tickets, plain.passes), (vec!["t"], vec!["p", "q"]));
+        let secure = Found::among(&headers, &names, true);
+        assert_eq!((secure.tickets, secure.passes), (vec!["s"], vec![]));
+
+        let line = HeaderValue::from_str(&"stanchion-ticket-drop=a;".repeat(100)).unwrap();
+        let many = HeaderMap::from_iter([(header::COOKIE, line)]);
+        assert_eq!(Found::among(&many, &names, false).tickets.len(), SAME_NAME_MAX);
     }
 
     #[test]

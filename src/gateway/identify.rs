@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use hyper::HeaderMap;
+use hyper::header::HeaderName;
 
 use super::accounts::Vouched;
 use super::asked::Asked;
-use super::cookies::{self, Kind};
+use super::cookies::Found;
 use super::sale::SaleGate;
 use crate::domain::admission::{Admission, LEEWAY_MS};
 use crate::domain::id::AccountId;
@@ -15,8 +16,8 @@ use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
 use crate::room::keys::Keys;
 
-const TICKET_HEADER: &str = "stanchion-ticket";
-const ADMISSION_HEADER: &str = "stanchion-admission";
+const TICKET_HEADER: HeaderName = HeaderName::from_static("stanchion-ticket");
+const ADMISSION_HEADER: HeaderName = HeaderName::from_static("stanchion-admission");
 
 /// The right to check out, and the token that proves it to others.
 #[derive(Clone)]
@@ -105,26 +106,24 @@ pub(super) fn visitor(
     account: Vouched,
 ) -> Result<Visitor, Refusal> {
     let (run, epoch) = sale.run_and_epoch();
+    let headers = asked.headers();
+    let Found { tickets, passes } = Found::among(headers, &sale.cookies, asked.client.https);
+    let tickets = Brought { header: in_header(headers, &TICKET_HEADER), cookies: tickets };
+    let passes = Brought { header: in_header(headers, &ADMISSION_HEADER), cookies: passes };
     let read_ticket = |raw: &str| keys.read_ticket(raw, sale.id()).filter(|t| t.run == run);
-    let ticket_name = cookies::name(Kind::Ticket, sale.id(), asked.client.https);
-    let ticket = only(asked.headers(), (&ticket_name, TICKET_HEADER), read_ticket)?;
+    let ticket = tickets.only(&TICKET_HEADER, read_ticket)?;
     let read_pass = |raw: &str, grace_ms| {
         let admission = keys.read_admission(raw)?;
         let holds = admission.holds(sale.id(), epoch, now_ms, grace_ms);
         holds.then(|| Pass { admission, token: raw.to_owned() })
     };
-    let pass_name = cookies::name(Kind::Pass, sale.id(), asked.client.https);
-    let pass_names = (pass_name.as_str(), ADMISSION_HEADER);
-    let pass = only(asked.headers(), pass_names, |raw| read_pass(raw, LEEWAY_MS))?;
+    let pass = passes.only(&ADMISSION_HEADER, |raw| read_pass(raw, LEEWAY_MS))?;
     let lapsed = match &pass {
         Some(_) => None,
-        None => tokens(asked.headers(), pass_names)
-            .filter_map(|raw| read_pass(raw, u64::MAX))
-            .max_by_key(Token::made),
+        None => passes.all().filter_map(|raw| read_pass(raw, u64::MAX)).max_by_key(Token::made),
     };
-    let pass_by_header = asked.headers().contains_key(ADMISSION_HEADER);
-    let brought_pass =
-        pass_by_header || cookies::values(asked.headers(), &pass_name).next().is_some();
+    let pass_by_header = headers.contains_key(ADMISSION_HEADER);
+    let brought_pass = pass_by_header || !passes.cookies.is_empty();
     let mut visitor = Visitor {
         ticket: None,
         pass: None,
@@ -152,9 +151,8 @@ pub(super) fn visitor(
 
 /// Whether the browser keeps a ticket cookie that is none here: cut, forged, or of another run.
 pub(super) fn keeps_dead_ticket(asked: &Asked, sale: &SaleGate) -> bool {
-    let name = cookies::name(Kind::Ticket, sale.id(), asked.client.https);
-    let mut kept = cookies::values(asked.headers(), &name).peekable();
-    kept.peek().is_some() && kept.all(|raw| sale.room.ticket(raw).is_none())
+    let kept = Found::among(asked.headers(), &sale.cookies, asked.client.https).tickets;
+    !kept.is_empty() && kept.iter().all(|raw| sale.room.ticket(raw).is_none())
 }
 
 /// 401 that keeps the cookie.
@@ -212,36 +210,41 @@ impl Token for Pass {
     }
 }
 
-/// The header's, then the cookies'.
-fn tokens<'a>(
-    headers: &'a HeaderMap,
-    (cookie, header): (&'a str, &str),
-) -> impl Iterator<Item = &'a str> + use<'a> {
-    in_header(headers, header).into_iter().chain(cookies::values(headers, cookie))
-}
-
-fn in_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn in_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// The one valid token of a header and of all cookies of a name; forged ones beside it are as if
-/// they were not there. Of cookies the newest counts: a browser that joined again may keep an older
-/// one beside it. A header that names another visitor than the cookie is nobody's word.
-fn only<T: Token>(
-    headers: &HeaderMap,
-    (cookie, header): (&str, &str),
-    read: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, Refusal> {
-    let in_header = in_header(headers, header).and_then(&read);
-    // Of equally new ones the last that was sent: browsers put the older first.
-    let in_cookies = cookies::values(headers, cookie).filter_map(&read).max_by_key(Token::made);
-    match (in_header, in_cookies) {
-        (Some(one), Some(other)) if one.sub() != other.sub() => {
-            let cure = "contradicts another token of this request; send only one of them";
-            Err(Refusal::bad_request(header, cure))
+/// The tokens of one kind that a request brought.
+struct Brought<'a> {
+    header: Option<&'a str>,
+    cookies: Vec<&'a str>,
+}
+
+impl<'a> Brought<'a> {
+    /// The header's, then the cookies'.
+    fn all(&self) -> impl Iterator<Item = &'a str> {
+        self.header.into_iter().chain(self.cookies.iter().copied())
+    }
+
+    /// The one valid token of them; forged ones beside it are as if they were not there. Of cookies
+    /// the newest counts: a browser that joined again may keep an older one beside it. A header
+    /// that names another visitor than the cookie is nobody's word.
+    fn only<T: Token>(
+        &self,
+        header: &HeaderName,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Refusal> {
+        let in_header = self.header.and_then(&read);
+        // Of equally new ones the last that was sent: browsers put the older first.
+        let in_cookies = self.cookies.iter().filter_map(|raw| read(raw)).max_by_key(Token::made);
+        match (in_header, in_cookies) {
+            (Some(one), Some(other)) if one.sub() != other.sub() => {
+                let cure = "contradicts another token of this request; send only one of them";
+                Err(Refusal::bad_request(header.as_str(), cure))
+            }
+            (Some(one), Some(other)) if other.made() > one.made() => Ok(Some(other)),
+            (one, other) => Ok(one.or(other)),
         }
-        (Some(one), Some(other)) if other.made() > one.made() => Ok(Some(other)),
-        (one, other) => Ok(one.or(other)),
     }
 }
 
@@ -279,24 +282,23 @@ mod tests {
 
     #[test]
     fn ed_50_wr_42_the_newest_valid_cookie_wins_and_a_header_of_another_is_refused() {
-        let line = "name=forged; name=ann.10; name=ann.11";
-        let mut headers = HeaderMap::from_iter([(hyper::header::COOKIE, line.parse().unwrap())]);
-        let find = |headers: &HeaderMap| only(headers, ("name", "token"), read);
-        assert_eq!(find(&headers).unwrap(), Some(Made("ann".into(), 11)));
+        let find = |header: Option<&str>, cookies: &[&str]| {
+            let brought = Brought { header, cookies: cookies.to_vec() };
+            brought.only(&TICKET_HEADER, read)
+        };
+        let ann = ["forged", "ann.10", "ann.11"];
+        assert_eq!(find(None, &ann).unwrap(), Some(Made("ann".into(), 11)));
 
-        for (line, newest) in [
-            ("name=bob.12; x=1;name=ann.11", "bob"),
-            ("name=ann.11;name=bob.12", "bob"),
-            ("name=ann.12; name=bob.12", "bob"),
-            ("name=forged.99.x; name=ann.3; name=", "ann"),
+        for (cookies, newest) in [
+            (&["bob.12", "ann.11"][..], "bob"),
+            (&["ann.11", "bob.12"], "bob"),
+            (&["ann.12", "bob.12"], "bob"),
+            (&["forged.99.x", "ann.3", ""], "ann"),
         ] {
-            let two = HeaderMap::from_iter([(hyper::header::COOKIE, line.parse().unwrap())]);
-            assert_eq!(find(&two).unwrap().unwrap().sub(), newest, "{line}");
+            assert_eq!(find(None, cookies).unwrap().unwrap().sub(), newest, "{cookies:?}");
         }
 
-        headers.insert("token", "ann.9".parse().unwrap());
-        assert_eq!(find(&headers).unwrap(), Some(Made("ann".into(), 11)));
-        headers.insert("token", "bob.12".parse().unwrap());
-        assert_eq!(find(&headers).unwrap_err().http_status(), 400);
+        assert_eq!(find(Some("ann.9"), &ann).unwrap(), Some(Made("ann".into(), 11)));
+        assert_eq!(find(Some("bob.12"), &ann).unwrap_err().http_status(), 400);
     }
 }

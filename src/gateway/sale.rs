@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::Method;
 
+use super::cookies::Names;
 use super::renewal::Holds;
 use crate::config::settings::{Outside, Sale};
 use crate::domain::id::SaleId;
@@ -22,6 +23,8 @@ pub(super) struct SaleGate {
     pub(super) settings: Sale,
     /// Who holds what.
     pub(super) holds: Arc<Holds>,
+    /// What its cookies are called.
+    pub(super) cookies: Names,
     protected: Vec<Pattern>,
     never_gate: Vec<Rule>,
 }
@@ -55,7 +58,8 @@ impl SaleGate {
         let never_gate = never_gate
             .map(|raw| Rule::parse(raw).map_err(|error| bad(raw, error)))
             .collect::<Result<_, _>>()?;
-        Ok(Self { room, settings, holds, protected, never_gate })
+        let cookies = Names::of(&settings.id);
+        Ok(Self { room, settings, holds, cookies, protected, never_gate })
     }
 
     /// The sale's id.
