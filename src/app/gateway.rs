@@ -56,6 +56,7 @@ pub(super) fn start(
     let accounts = Arc::clone(&gateway).follow_accounts(parts.life.ending());
     parts.life.background("account keys", accounts);
     parts.life.background("limits", Arc::clone(&gateway).upkeep(parts.life.ending()));
+    parts.life.background("streams", Arc::clone(&gateway).tell(parts.life.ending()));
     let certificates = certificates(parts)?;
     serve(parts, &gateway, certificates.as_ref(), public);
     follow(parts, Arc::clone(&gateway), certificates);
@@ -140,10 +141,7 @@ fn serve(
             stream_drain: parts.settings.public.stream_drain_timeout.duration(),
         };
         let gateway = Arc::clone(gateway);
-        let handler = move |request: Request<Incoming>, peer: Peer| {
-            let gateway = Arc::clone(&gateway);
-            async move { gateway.handle(request, peer).await }
-        };
+        let handler = move |request: Request<Incoming>, peer: Peer| gateway.handle(request, peer);
         let stage = parts.life.public();
         let (stop, tasks) = (stage.closing(), stage.tasks());
         let accepting = listener::serve(socket, options, stop, tasks, handler);

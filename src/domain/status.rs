@@ -40,19 +40,81 @@ pub struct Status {
     pub poll_after_ms: u64,
 }
 
-/// RFC 3339 with milliseconds, in UTC.
+/// The fields of [`Status`] that are one visitor's; all others are everybody's.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Own {
+    /// The visitor's place.
+    pub place: Place,
+    /// Nothing when paused or unknown.
+    pub eta_seconds: Option<Eta>,
+    /// Nothing without a place in line, or while figures are stale.
+    pub odds: Option<Odds>,
+    /// The room's clock now.
+    pub server_time: String,
+    /// When to ask again.
+    pub poll_after_ms: u64,
+}
+
+/// The last instant that has a text: the end of the year 9999.
+const LAST_MS: u64 = 253_402_300_799_999;
+
+/// RFC 3339 with milliseconds, in UTC. Every poll is told one, so it is worked out here and not by
+/// a library that knows all calendars.
 pub fn rfc3339(ms: u64) -> String {
-    let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| String::new(), |at| format!("{at:.3}"))
+    if ms > LAST_MS {
+        return String::new();
+    }
+    let (year, month, day) = date(ms / 86_400_000);
+    let mut text = String::with_capacity(24);
+    for (number, digits, mark) in [
+        (year, 4, '-'),
+        (month, 2, '-'),
+        (day, 2, 'T'),
+        (ms / 3_600_000 % 24, 2, ':'),
+        (ms / 60_000 % 60, 2, ':'),
+        (ms / 1_000 % 60, 2, '.'),
+        (ms % 1_000, 3, 'Z'),
+    ] {
+        for digit in (0..digits).rev() {
+            let digit = u8::try_from(number / 10_u64.pow(digit) % 10).unwrap_or(0);
+            text.push(char::from(b'0' + digit));
+        }
+        text.push(mark);
+    }
+    text
+}
+
+/// Year, month and day of a day since 1970: years that begin in March end with the leap day, and
+/// 400 of them are always as long.
+fn date(day: u64) -> (u64, u64, u64) {
+    let since_march = day + 719_468;
+    let (era, day) = (since_march / 146_097, since_march % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (of_month, month) = (day - (153 * month + 2) / 5 + 1, (month + 2) % 12 + 1);
+    (400 * era + year + u64::from(month <= 2), month, of_month)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn times_are_told_in_utc_with_milliseconds() {
         assert_eq!(rfc3339(1_803_902_405_120), "2027-03-01T12:00:05.120Z");
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(LAST_MS), "9999-12-31T23:59:59.999Z");
+        assert_eq!(rfc3339(u64::MAX), "");
+    }
+
+    proptest! {
+        #[test]
+        fn every_time_is_told_as_a_library_of_calendars_tells_it(ms in 0..LAST_MS - 86_400_000) {
+            let at = jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap()).unwrap();
+            prop_assert_eq!(rfc3339(ms), format!("{at:.3}"));
+        }
     }
 }

@@ -34,8 +34,6 @@ pub(super) struct Asked {
     pub(super) peer: Peer,
     /// What the gate decides on.
     pub(super) path: Canonical,
-    /// Who reads the answer.
-    pub(super) reader: Reader,
     /// How its subject stands with the quota that it was counted under.
     pub(super) standing: Option<Standing>,
     /// Why the shop did not answer, as `Proxy-Status` says it.
@@ -51,7 +49,6 @@ impl Asked {
         path: Canonical,
     ) -> Self {
         let (parts, body) = request.into_parts();
-        let reader = reader(&parts.headers);
         Self {
             parts,
             body: Some(body),
@@ -60,7 +57,6 @@ impl Asked {
             client,
             peer,
             path,
-            reader,
             standing: None,
             failure: None,
         }
@@ -69,6 +65,11 @@ impl Asked {
     /// The method.
     pub(super) fn method(&self) -> &Method {
         &self.parts.method
+    }
+
+    /// Who reads the answer.
+    pub(super) fn reader(&self) -> Reader {
+        reader(&self.parts.headers)
     }
 
     /// The headers.

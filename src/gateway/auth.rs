@@ -129,7 +129,7 @@ impl Original {
             return response;
         }
         let queue_url = sale.queue_url_to(own_path(&self.target).unwrap_or(self.path.as_str()));
-        let status = if self.is_nginx || asked.reader == Reader::Person { 401 } else { 429 };
+        let status = if self.is_nginx || asked.reader() == Reader::Person { 401 } else { 429 };
         let refusal = queue_page::told_to_wait(sale, visitor)
             .status(status)
             .with("queue_url", queue_url.clone());

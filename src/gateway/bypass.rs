@@ -66,7 +66,7 @@ impl Gateway {
             return Some(Err(Refusal::bad_request("path", DOTS)));
         }
         let pass = bypass(sale, visitor).await;
-        let is_sent_on = asked.reader == Reader::Person
+        let is_sent_on = asked.reader() == Reader::Person
             && asked.method() == Method::GET
             && !visitor.brought_pass
             && matches!(express::may_send_on(asked, sale).await, Ok(true));

@@ -14,6 +14,7 @@ mod checkout;
 mod cookies;
 mod core_client;
 mod counted;
+mod door;
 mod events;
 mod express;
 mod forward;
@@ -34,6 +35,7 @@ mod route;
 mod sale;
 mod shop_watch;
 mod tie;
+mod told;
 mod waiting;
 
 use std::sync::Arc;
@@ -41,10 +43,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use secrecy::SecretString;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use accounts::AccountsError;
+pub use door::Answering;
 pub use sale::SaleError;
 
 use crate::clock::{Clock, RoomClock};
@@ -59,7 +63,7 @@ use crate::telemetry::Metrics;
 use accounts::Accounts;
 use core_client::CoreClient;
 use counted::Counted;
-use events::Streams;
+use events::{Streams, TELL_EVERY};
 use forward::Shop;
 use https::Https;
 use limiter::Limiter;
@@ -201,6 +205,15 @@ impl Gateway {
                 () = ending.cancelled() => return,
                 () = tokio::time::sleep(SWEEP_EVERY) => self.limiter.load().sweep(),
             }
+        }
+    }
+
+    /// Tells all event streams of what concerns everybody, until `ending`.
+    pub async fn tell(self: Arc<Self>, ending: CancellationToken) {
+        let mut ticks = tokio::time::interval(TELL_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        while ending.run_until_cancelled(ticks.tick()).await.is_some() {
+            self.sales.iter().for_each(|sale| sale.told.look());
         }
     }
 

@@ -1,5 +1,5 @@
 //! One request from its head to its response, in named steps:
-//! check → identify → route → limit → own | forward | wait → respond.
+//! check → identify → route → limit → own | forward | wait → respond. `door` has the first and the last.
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
@@ -19,80 +19,13 @@ use super::{
     Gateway, auth, bypass, https, leaving, limiter, own, queue_page, renewal, tie, waiting,
 };
 use crate::domain::limits::{AddressKey, Deed, Subject};
-use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
-use crate::http::body::{Body, Drained};
-use crate::http::client_ip::Client;
+use crate::http::body::Body;
 use crate::http::guard::{self, HeadFault};
-use crate::http::listener::Peer;
 
 impl Gateway {
-    /// Answers one request; whatever goes wrong is an answer too.
-    pub async fn handle(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
-        let method = request.method().clone();
-        let origin = request.headers().get(header::ORIGIN).cloned();
-        let client = Client::find(peer.address, peer.tls, request.headers(), &self.trusted);
-        let https = client.https;
-        let mut response = if request.uri().path() == own::HEALTH_PATH && is_read(&method) {
-            own::health(!self.draining.is_cancelled())
-        } else {
-            self.checked(request, client, peer).await
-        };
-        self.https.mark(&mut response, https);
-        respond::share(&mut response, origin.as_ref(), &self.cors_origins.load());
-        respond::finish(&mut response, &method);
-        self.counted.count(&response);
-        response
-    }
-
-    /// Step 1: the head, before anything believes it.
-    async fn checked(
-        &self,
-        mut request: Request<Incoming>,
-        client: Client,
-        peer: Peer,
-    ) -> Response<Body> {
-        let head = match guard::check(&request, &self.sizes) {
-            Ok(head) => head,
-            Err(fault) => return self.faulty(&request, fault),
-        };
-        guard::join_cookies(request.headers_mut());
-        let path = match Canonical::parse(request.uri().path()) {
-            Ok(path) => path,
-            Err(fault) => {
-                let refusal = Refusal::bad_request("path", fault);
-                return self.refused(&refusal, reader(request.headers()), None, "/");
-            }
-        };
-        let mut asked = Asked::new(request, head, (client, peer), path);
-        let mut response = match self.answer(&mut asked).await {
-            Ok(response) => response,
-            Err(refusal) => {
-                let sale = self.sales.iter().find(|sale| is_about(&asked, sale));
-                let next = next_after_refusal(&asked, sale);
-                self.refused(&refusal, asked.reader, sale, &next)
-            }
-        };
-        if let Some(standing) = asked.standing {
-            standing.tell(response.headers_mut());
-        }
-        if let Some(failure) = asked.failure.take() {
-            response.headers_mut().insert(respond::PROXY_STATUS, failure);
-        }
-        if asked.drop_body().await == Drained::Cut && asked.is_http1() {
-            respond::close(&mut response);
-        }
-        tracing::debug!(
-            method = %asked.parts.method,
-            path = asked.path.as_str(),
-            status = response.status().as_u16(),
-            "answered"
-        );
-        response
-    }
-
-    /// Steps 2 to 5.
-    async fn answer(&self, asked: &mut Asked) -> Result<Response<Body>, Refusal> {
+    /// Step 2 and 3: whom it is for, and where it goes.
+    pub(super) fn way(&self, asked: &Asked, now_ms: u64) -> Result<Way<'_>, Refusal> {
         if !self.hostnames.contains(&asked.head.host) {
             let detail = format!("'{}' is not served here; see public.hostnames", asked.head.host);
             return Err(Refusal::bad_request("Host", detail).status(421));
@@ -101,17 +34,26 @@ impl Gateway {
         // A proxy that asks about a visitor is no visitor.
         let is_question = auth::is_question(asked.path.as_str());
         if let Some(response) = self.https.redirect(asked).filter(|_| !is_question) {
-            return Ok(response);
+            return Ok(Way::Done(response));
         }
+        route::decide(asked, &self.sales, now_ms).map(Way::To)
+    }
+
+    /// Steps 2 to 5.
+    pub(super) async fn answer(&self, asked: &mut Asked) -> Result<Response<Body>, Refusal> {
         let now_ms = self.now_ms();
-        match route::decide(asked, &self.sales, now_ms)? {
+        let route = match self.way(asked, now_ms)? {
+            Way::Done(response) => return Ok(response),
+            Way::To(route) => route,
+        };
+        match route {
             Route::Shop(free) => self.shop.forward(asked, &Permit::Free(free)).await,
             Route::Gated(sale) => self.gated(asked, sale, now_ms).await,
             Route::Own(Own::Jwks) => Ok(own::jwks(&self.keys.jwks())),
             Route::Own(Own::Asset(name)) => own::asset(asked, &name),
             Route::Own(Own::Script(name)) => own::script(asked, name),
             Route::Own(Own::Auth) => self.asked_by_proxy(asked, now_ms).await,
-            Route::Own(Own::Problem(name)) => own::problem(asked.reader, &name, now_ms),
+            Route::Own(Own::Problem(name)) => own::problem(asked.reader(), &name, now_ms),
             Route::Own(Own::Preflight) => Ok(own::preflight()),
             Route::Own(Own::PassPage) => Ok(Self::pass_page(asked)),
             Route::Own(Own::Redeem) => {
@@ -165,10 +107,8 @@ impl Gateway {
         let mut visitor = match call {
             Call::Draw => return waiting::draw(sale),
             Call::Stock => return waiting::stock(sale),
-            // Polls must not become the shop's load; whose place it is, a claim will ask.
-            Call::Status | Call::Events => {
-                identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?
-            }
+            Call::Status => return self.polled(asked, sale, now_ms),
+            Call::Events => identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?,
             _ => self.visitor(asked, sale, now_ms).await?,
         };
         self.limit_call(asked, call, &visitor)?;
@@ -179,7 +119,7 @@ impl Gateway {
                 Ok(tie::hand_out(page, asked, sale, tied))
             }
             Call::Join => waiting::join(asked, sale, &visitor).await,
-            Call::Status => Ok(waiting::status(sale, &visitor)),
+            Call::Status => self.polled(asked, sale, now_ms),
             Call::Events => self.streams.open(sale, &visitor),
             Call::Leave => leaving::leave(asked, sale, &visitor).await,
             Call::Recover => leaving::recover(asked, sale, &visitor).await,
@@ -190,6 +130,18 @@ impl Gateway {
                 self.ordered(asked, sale, call, visitor).await
             }
         }
+    }
+
+    /// Polls must not become the shop's load; whose place it is, a claim will ask.
+    pub(super) fn polled(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        now_ms: u64,
+    ) -> Result<Response<Body>, Refusal> {
+        let visitor = identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?;
+        self.limit_call(asked, Call::Status, &visitor)?;
+        Ok(waiting::status(sale, &visitor))
     }
 
     /// No page of another site acts for its visitor.
@@ -314,7 +266,7 @@ impl Gateway {
         self.limit(asked, visitor, deed, holder)
     }
 
-    fn refused(
+    pub(super) fn refused(
         &self,
         refusal: &Refusal,
         reader: Reader,
@@ -349,7 +301,7 @@ impl Gateway {
     }
 
     /// A head that is not to be believed ends its connection.
-    fn faulty(&self, request: &Request<Incoming>, fault: HeadFault) -> Response<Body> {
+    pub(super) fn faulty(&self, request: &Request<Incoming>, fault: HeadFault) -> Response<Body> {
         let mut response = if fault == HeadFault::ServerItself {
             respond::bare(StatusCode::NO_CONTENT)
         } else {
@@ -367,12 +319,20 @@ impl Gateway {
     }
 }
 
-fn is_read(method: &Method) -> bool {
+/// What the second step found.
+pub(super) enum Way<'a> {
+    /// Nothing more to ask.
+    Done(Response<Body>),
+    /// Somebody to answer.
+    To(Route<'a>),
+}
+
+pub(super) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// The sale whose page a refusal is shown on.
-fn is_about(asked: &Asked, sale: &SaleGate) -> bool {
+pub(super) fn is_about(asked: &Asked, sale: &SaleGate) -> bool {
     let own = sale.queue_url();
     let path = asked.path.as_str();
     let is_own =
@@ -381,7 +341,7 @@ fn is_about(asked: &Asked, sale: &SaleGate) -> bool {
 }
 
 /// Where "try again" leads: a page that can be asked for again.
-fn next_after_refusal(asked: &Asked, sale: Option<&SaleGate>) -> String {
+pub(super) fn next_after_refusal(asked: &Asked, sale: Option<&SaleGate>) -> String {
     match sale {
         _ if is_read(asked.method()) => asked.target().to_owned(),
         Some(sale) => sale.way_in(),

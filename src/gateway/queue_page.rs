@@ -31,7 +31,7 @@ pub(super) async fn at_gate(
     login_url: &str,
 ) -> Result<Response<Body>, Refusal> {
     turn_crawlers_away(asked)?;
-    if asked.reader == Reader::Script {
+    if asked.reader() == Reader::Script {
         return Err(told_to_wait(sale, visitor));
     }
     let mut showing = Showing::new(sale, visitor, asked.again());

@@ -1,5 +1,8 @@
 //! Answers of ours: every one says that it is, and that nobody may keep it.
 
+use std::sync::LazyLock;
+
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hyper::body::Body as HttpBody;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -74,6 +77,16 @@ pub(super) fn bytes(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     *response.body_mut() = body::full(bytes);
+    response
+}
+
+/// The answer to a poll. Its headers are always the same: copied, not put together each time.
+pub(super) fn status(body: Vec<u8>) -> Response<Body> {
+    static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
+        bytes(StatusCode::OK, "application/json", Bytes::new(), Kind::Own).into_parts().0.headers
+    });
+    let mut response = Response::new(body::full(body));
+    response.headers_mut().clone_from(&HEADERS);
     response
 }
 
@@ -230,12 +243,16 @@ pub(super) fn close(response: &mut Response<Body>) {
 }
 
 /// Lets scripts of trusted origins read our refusals and statuses.
-pub(super) fn share(response: &mut Response<Body>, origin: Option<&HeaderValue>, known: &[String]) {
-    let ours = response.headers().contains_key(STANCHION_ANSWER);
-    let Some(origin) = origin.filter(|origin| ours && known.iter().any(|k| *origin == k.as_str()))
-    else {
+pub(super) fn share(
+    response: &mut Response<Body>,
+    origin: Option<&HeaderValue>,
+    known: &ArcSwap<Vec<String>>,
+) {
+    let ours = |headers: &HeaderMap| headers.contains_key(STANCHION_ANSWER);
+    let Some(origin) = origin.filter(|_| ours(response.headers())) else { return };
+    if !known.load().iter().any(|known| *origin == known.as_str()) {
         return;
-    };
+    }
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));

@@ -6,6 +6,7 @@ use hyper::Method;
 
 use super::cookies::Names;
 use super::renewal::Holds;
+use super::told::Told;
 use crate::config::settings::{Outside, Sale};
 use crate::domain::id::SaleId;
 use crate::domain::path::Canonical;
@@ -23,6 +24,8 @@ pub(super) struct SaleGate {
     pub(super) settings: Sale,
     /// Who holds what.
     pub(super) holds: Arc<Holds>,
+    /// What its visitors are told.
+    pub(super) told: Arc<Told>,
     /// What its cookies are called.
     pub(super) cookies: Names,
     protected: Vec<Pattern>,
@@ -59,7 +62,8 @@ impl SaleGate {
             .map(|raw| Rule::parse(raw).map_err(|error| bad(raw, error)))
             .collect::<Result<_, _>>()?;
         let cookies = Names::of(&settings.id);
-        Ok(Self { room, settings, holds, cookies, protected, never_gate })
+        let told = Arc::new(Told::new(Arc::clone(&room)));
+        Ok(Self { room, settings, holds, told, cookies, protected, never_gate })
     }
 
     /// The sale's id.

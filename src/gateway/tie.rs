@@ -28,7 +28,7 @@ pub(super) async fn at_sign_in(
     }
     let in_lobby = sale.room.snapshot().phase(sale.room.now_ms()) == Phase::Lobby;
     let by_person = asked.method() == Method::GET
-        && asked.reader == Reader::Person
+        && asked.reader() == Reader::Person
         && !is_prefetch(asked.headers())
         && sale.settings.queue_status < 500;
     if !in_lobby || !by_person {

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use claim::{Claimed, Turn, missed};
 pub use join::{JoinRequest, Place};
+pub use place::Moment;
 pub use snapshot::{Reach, Snapshot};
 
 use crate::clock::{Clock, RoomClock};

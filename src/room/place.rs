@@ -1,10 +1,15 @@
 //! The status of a visitor, from ticket and snapshot alone: no store is touched.
 
+use std::sync::Arc;
+
+use arc_swap::Guard;
+
 use super::{Room, Snapshot};
 use crate::domain::admission::Admission;
 use crate::domain::queue::{self, Eta, Place, PlaceState};
-use crate::domain::sale::Phase;
-use crate::domain::status::{Status, rfc3339};
+use crate::domain::sale::{Control, Phase};
+use crate::domain::status::{Own, Status, rfc3339};
+use crate::domain::stock::StockSum;
 use crate::domain::ticket::Ticket;
 
 /// So few calls say nothing about the share of those who turn up.
@@ -12,44 +17,113 @@ const CALLS_TO_JUDGE: u64 = 50;
 /// What is assumed until then.
 const SHARE_ASSUMED: f64 = 0.5;
 
+/// The room at one instant, as everybody is told of it.
+pub struct Moment {
+    seen: Guard<Arc<Snapshot>>,
+    now_ms: u64,
+    phase: Phase,
+    paused: bool,
+    stock: Option<StockSum>,
+}
+
+impl Moment {
+    /// Whether everybody is told the same as at the other moment.
+    pub fn is_like(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.seen, &other.seen)
+            && self.phase == other.phase
+            && self.paused == other.paused
+            && self.stock == other.stock
+    }
+
+    /// The same, to be kept for longer than one answer takes.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        Self { seen: Guard::from_inner(Guard::into_inner(self.seen)), ..self }
+    }
+
+    /// The control record in force.
+    pub fn control(&self) -> &Control {
+        &self.seen.control
+    }
+
+    /// Where the sale stands.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether the line stands still.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// What can be had, as long as it can be believed.
+    pub fn stock(&self) -> Option<StockSum> {
+        self.stock
+    }
+
+    /// Whether nothing is available.
+    pub fn is_sold_out(&self) -> bool {
+        self.stock.is_some_and(|stock| stock.available == 0)
+    }
+}
+
 impl Room {
-    /// The status body for a visitor; ticket and admission are already verified.
-    pub fn status(&self, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Status {
-        let (seen, now_ms) = (self.snapshot(), self.now_ms());
-        let control = &seen.control;
+    /// The room as it is now.
+    pub fn moment(&self) -> Moment {
+        let (seen, now_ms) = (self.snapshot.load(), self.now_ms());
         let (phase, paused) = (seen.phase(now_ms), seen.is_paused(now_ms));
-        let stock = seen.stock(now_ms);
-        let sold_out = stock.is_some_and(|stock| stock.available == 0);
+        Moment { phase, paused, stock: seen.stock(now_ms), seen, now_ms }
+    }
+
+    /// What a visitor is told; ticket and admission are already verified.
+    pub fn own(
+        &self,
+        moment: &Moment,
+        ticket: Option<&Ticket>,
+        admission: Option<&Admission>,
+    ) -> Own {
+        let Moment { seen, now_ms, phase, paused, stock } = moment;
+        let control = &seen.control;
         // Nobody knows when those who have the units, or may take them, give some back.
-        let stands = paused || sold_out || self.waits_for_stock(&seen);
-        let place = place(&seen, ticket, admission);
-        self.heard_from(&seen, &place);
-        let is_waiting = phase == Phase::Open && place.state == PlaceState::Waiting;
+        let stands = *paused || moment.is_sold_out() || self.waits_for_stock(seen);
+        let place = place(seen, ticket, admission);
+        self.heard_from(seen, &place);
+        let is_waiting = *phase == Phase::Open && place.state == PlaceState::Waiting;
         let ahead = place.ahead.filter(|_| is_waiting);
         let until_ms = match phase {
             Phase::Upcoming => control.lobby_opens_ms,
             Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
         };
+        let until_ms = until_ms.saturating_sub(*now_ms);
+        Own {
+            eta_seconds: ahead.filter(|_| !stands).map(|ahead| eta(seen, ahead)),
+            odds: ahead.zip(*stock).map(|(ahead, stock)| queue::odds(ahead, &stock, self.cap())),
+            server_time: rfc3339(*now_ms),
+            poll_after_ms: queue::poll_after_ms(*phase, &place, control.rate, until_ms),
+            place,
+        }
+    }
+
+    /// The status body for a visitor; ticket and admission are already verified.
+    pub fn status(&self, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Status {
+        let moment = self.moment();
+        let own = self.own(&moment, ticket, admission);
+        let control = moment.control();
         Status {
             sale: self.options.sale.clone(),
-            phase,
-            paused,
-            sold_out,
+            phase: moment.phase,
+            paused: moment.paused,
+            sold_out: moment.is_sold_out(),
             run: control.run,
             epoch: control.epoch,
             rate: control.rate.get(),
-            eta_seconds: ahead.filter(|_| !stands).map(|ahead| eta(&seen, ahead)),
-            odds: ahead.zip(stock).map(|(ahead, stock)| queue::odds(ahead, &stock, self.cap())),
-            stock,
+            eta_seconds: own.eta_seconds,
+            odds: own.odds,
+            stock: moment.stock,
             opens_at: rfc3339(control.opens_ms),
-            server_time: rfc3339(now_ms),
-            poll_after_ms: queue::poll_after_ms(
-                phase,
-                &place,
-                control.rate,
-                until_ms.saturating_sub(now_ms),
-            ),
-            place,
+            server_time: own.server_time,
+            poll_after_ms: own.poll_after_ms,
+            place: own.place,
         }
     }
 }
