@@ -1,6 +1,6 @@
 //! Load by wrk and h2load, bounded in time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,16 +19,24 @@ pub(crate) struct Target {
     pid: u32,
     /// Answers other than 2xx and 3xx are what is wanted, as of refusals.
     refuses: bool,
+    /// What makes the requests, if not all are alike.
+    script: Option<PathBuf>,
 }
 
 impl Target {
     pub(crate) fn new(url: String, pid: u32) -> Self {
-        Self { url, headers: vec![], pid, refuses: false }
+        Self { url, headers: vec![], pid, refuses: false, script: None }
     }
 
     /// Sends a header with each request.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push(format!("{name}: {value}"));
+        self
+    }
+
+    /// Requests made by a script in Lua; only wrk knows it.
+    pub(crate) fn scripted(mut self, script: &Path) -> Self {
+        self.script = Some(script.to_owned());
         self
     }
 
@@ -63,6 +71,9 @@ impl Load {
         command.args(["-t", &threads, "-c", &connections, "-d", &seconds, "--latency"]);
         for header in &target.headers {
             command.args(["-H", header]);
+        }
+        if let Some(script) = &target.script {
+            command.arg("-s").arg(script);
         }
         let (said, used) = Self::timed(command.arg(&target.url), target)?;
         let count = said.lines().find_map(|line| line.split_once(" requests in "));
