@@ -15,6 +15,7 @@ mod cookies;
 mod core_client;
 mod counted;
 mod door;
+mod draw;
 mod events;
 mod express;
 mod forward;

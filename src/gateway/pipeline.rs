@@ -16,7 +16,7 @@ use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
 use super::{
-    Gateway, auth, bypass, https, leaving, limiter, own, queue_page, renewal, tie, waiting,
+    Gateway, auth, bypass, draw, https, leaving, limiter, own, queue_page, renewal, tie, waiting,
 };
 use crate::domain::limits::{AddressKey, Deed, Subject};
 use crate::domain::refusal::{Problem, Refusal};
@@ -105,10 +105,13 @@ impl Gateway {
     ) -> Result<Response<Body>, Refusal> {
         self.refuse_foreign(asked)?;
         let mut visitor = match call {
-            Call::Draw => return waiting::draw(sale),
+            Call::Draw => return draw::proof(sale),
             Call::Stock => return waiting::stock(sale),
             Call::Status => return self.polled(asked, sale, now_ms),
-            Call::Events => identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?,
+            // They must not become the shop's load; whose place it is, a claim will ask.
+            Call::Events | Call::DrawCheck | Call::Receipt => {
+                identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?
+            }
             _ => self.visitor(asked, sale, now_ms).await?,
         };
         self.limit_call(asked, call, &visitor)?;
@@ -124,7 +127,9 @@ impl Gateway {
             Call::Leave => leaving::leave(asked, sale, &visitor).await,
             Call::Recover => leaving::recover(asked, sale, &visitor).await,
             Call::Claim => self.claim(asked, sale, &visitor).await,
-            Call::Draw => waiting::draw(sale),
+            Call::Draw => draw::proof(sale),
+            Call::DrawCheck => Ok(draw::check(asked, sale, &visitor)),
+            Call::Receipt => draw::receipt(asked, sale, &visitor),
             Call::Stock => waiting::stock(sale),
             Call::Orders | Call::Reserve | Call::Release(_) | Call::Extend(_) => {
                 self.ordered(asked, sale, call, visitor).await
@@ -255,7 +260,8 @@ impl Gateway {
                 return self.count(asked, Subject::Recovery(address));
             }
             Call::Status if visitor.holder().is_none() => return Ok(()),
-            Call::Page | Call::Status | Call::Events | Call::Draw | Call::Stock => {
+            Call::Page | Call::Status | Call::Events => (Deed::Look, visitor.holder()),
+            Call::Draw | Call::DrawCheck | Call::Receipt | Call::Stock => {
                 (Deed::Look, visitor.holder())
             }
             Call::Join | Call::Claim | Call::Leave => (Deed::Act, visitor.holder()),

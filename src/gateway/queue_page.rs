@@ -218,6 +218,7 @@ fn view(sale: &SaleGate, showing: Showing) -> PageView {
     view.odds = status.odds;
     view.stock = status.stock;
     view.poll_after_ms = status.poll_after_ms;
+    view.round = seen.round;
     let code = showing.ticket.and_then(|ticket| sale.room.recovery_code(&ticket));
     view.recovery = code.filter(|_| status.place.state != PlaceState::Left);
     view.not_submitted = showing.not_submitted;

@@ -63,6 +63,10 @@ pub(super) enum Call {
     Recover,
     /// The draw's proof.
     Draw,
+    /// A page that recomputes it.
+    DrawCheck,
+    /// What whoever is in it may keep.
+    Receipt,
     /// The stock.
     Stock,
     /// The own reservations.
@@ -153,6 +157,8 @@ fn call(method: &Method, parts: &[&str]) -> Result<Call, Refusal> {
         ["events"] => get(method).map(|()| Call::Events),
         ["status"] => get(method).map(|()| Call::Status),
         ["draw"] => get(method).map(|()| Call::Draw),
+        ["draw", "check"] => get(method).map(|()| Call::DrawCheck),
+        ["receipt"] => get(method).map(|()| Call::Receipt),
         ["stock"] => get(method).map(|()| Call::Stock),
         ["reservations"] if method == Method::POST => Ok(Call::Reserve),
         ["reservations"] => get(method).map(|()| Call::Orders),

@@ -296,15 +296,6 @@ pub(super) fn end_cookie(response: &mut Response<Body>, kind: Token, sale: &Sale
     }
 }
 
-/// `GET …/draw`: no proof without the commitment that it begins with.
-pub(super) fn draw(sale: &SaleGate) -> Result<Response<Body>, Refusal> {
-    let Some(proof) = sale.room.snapshot().proof(sale.id()) else {
-        let detail = "the commitment is not known at this moment; ask again";
-        return Err(Refusal::new(Problem::Paused, detail).retry_after_ms(1_000));
-    };
-    Ok(respond::json(StatusCode::OK, &proof, Kind::Own))
-}
-
 #[derive(Serialize)]
 struct SkuStock {
     sku: String,

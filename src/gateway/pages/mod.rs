@@ -3,15 +3,19 @@
 //! A page works without JavaScript: forms join and claim, `<noscript>` reloads. With it,
 //! `static/queue.js` keeps the numbers live and takes the shopper on.
 
+mod draw;
 mod filters;
 mod pass;
 mod problems;
+mod receipt;
 mod render;
 #[cfg(test)]
 mod tests;
 mod view;
 mod words;
 
+pub use draw::{DrawView, draw_page};
 pub use pass::pass_form;
+pub use receipt::Receipt;
 pub use render::{CONTENT_SECURITY_POLICY, render};
 pub use view::{PageState, PageView, ProblemNote};

@@ -155,9 +155,19 @@ impl<'a> Page<'a> {
         )
     }
 
+    /// Beside the number; latecomers have no part in the draw.
+    fn has_receipt(&self) -> bool {
+        let has_row = matches!(self.v.state, PageState::Lobby | PageState::Drawing)
+            || self.in_line() && self.v.state != PageState::Called;
+        has_row && self.v.place.entry.is_some() && self.v.has_place() && !self.sale.is_empty()
+    }
+
     fn tells_order(&self) -> Option<&'static str> {
         let late = self.v.place.entry.is_none();
         match self.v.state {
+            PageState::Upcoming | PageState::Lobby | PageState::Drawing if self.v.round > 0 => {
+                Some(self.t.order_beacon)
+            }
             PageState::Upcoming | PageState::Lobby | PageState::Drawing => Some(self.t.order_draw),
             PageState::Open | PageState::Missed | PageState::Left => Some(self.t.order_open),
             _ if !self.in_line() => None,
@@ -297,7 +307,7 @@ fn is_web_address(url: &str) -> bool {
 }
 
 /// `spring-drop` as "Spring drop".
-fn title_of(sale: &str) -> String {
+pub(super) fn title_of(sale: &str) -> String {
     let words = sale.replace('-', " ");
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

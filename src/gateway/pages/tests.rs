@@ -270,13 +270,38 @@ fn wr_18_the_page_says_that_coming_early_does_not_count_and_shows_number_and_pro
         "Joining early did not count",
         "Your place in line",
         "No. 1,204",
-        "href=\"/_stanchion/spring-drop/draw\"",
+        "href=\"/_stanchion/spring-drop/draw/check\"",
     ] {
         assert!(drawn.contains(part), "{part}: {drawn}");
     }
     let entered = html(&view(PageState::Lobby));
-    for part in ["however early they came", "Your entry", "No. 18", "/spring-drop/draw"] {
+    for part in ["however early they came", "Your entry", "No. 18", "/spring-drop/draw/check"] {
         assert!(entered.contains(part), "{part}: {entered}");
+    }
+}
+
+#[test]
+fn wr_18_whoever_is_in_the_draw_has_a_receipt_to_keep_and_nobody_else_has() {
+    let row = "<dt>Receipt</dt><dd><a href=\"/_stanchion/spring-drop/draw/check\">";
+    for state in [PageState::Lobby, PageState::Drawing, PageState::Waiting, PageState::Booked] {
+        assert!(html(&view(state)).contains(row), "{state:?}");
+    }
+    let late = Place { entry: None, ..view(PageState::Waiting).place };
+    let late = PageView { place: late, ..view(PageState::Waiting) };
+    for page in [view(PageState::Left), late, view(PageState::Called), view(PageState::Gone)] {
+        let html = html(&page);
+        assert!(!html.contains(row), "{:?}", page.state);
+        assert!(html.contains("/draw/check\">Check the draw"), "{:?}", page.state);
+    }
+}
+
+#[test]
+fn only_of_a_draw_with_a_beacon_it_is_said_that_nobody_can_tilt_it() {
+    for state in [PageState::Upcoming, PageState::Lobby, PageState::Drawing] {
+        let plain = html(&view(state));
+        assert!(plain.contains("no shopper can steer it") && !plain.contains("nobody can tilt"));
+        let with_beacon = html(&PageView { round: 9, ..view(state) });
+        assert!(with_beacon.contains("nobody can tilt it"), "{with_beacon}");
     }
 }
 
@@ -326,13 +351,13 @@ fn every_template_and_every_static_file_is_used() {
     let templates: Vec<_> = read("templates").into_iter().chain(read("templates/parts")).collect();
     for (path, _) in &templates {
         let name = path.strip_prefix("templates/").unwrap();
-        let is_whole = ["page.html", "pass.html"].contains(&name);
+        let is_whole = ["page.html", "pass.html", "draw.html"].contains(&name);
         let used = is_whole || templates.iter().any(|(_, text)| text.contains(name));
         assert!(used, "{path}");
     }
     for (path, _) in read("static") {
-        // The shop's own pages take the first two, the operators' page the others.
-        let elsewhere = ["hold.js", "stock.js", "ops.css", "ops.js"];
+        // The shop's own pages take the first two, the operators' page and the draw's the others.
+        let elsewhere = ["hold.js", "stock.js", "ops.css", "ops.js", "draw.css", "draw.js"];
         if elsewhere.iter().any(|name| path.ends_with(name)) {
             continue;
         }

@@ -109,6 +109,8 @@ pub struct PageView {
     pub place: Place,
     /// The place is tied to an account, so it survives a lost cookie and another device.
     pub account: bool,
+    /// The beacon round that the draw is mixed with; 0 = none.
+    pub round: u64,
     /// Sixteen characters that lead back to the place.
     pub recovery: Option<String>,
     /// The booked slot, in ms since the epoch.
@@ -147,6 +149,7 @@ impl PageView {
             join_key: String::new(),
             place: Place::none(),
             account: false,
+            round: 0,
             recovery: None,
             admitted_ms: None,
             claim_window_ms: None,
