@@ -1,5 +1,7 @@
 //! What the nodes of an installation tell each other of themselves.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// A node's word about itself.
@@ -66,10 +68,29 @@ impl Nodes {
 
     /// How many different keys the nodes have.
     pub fn key_sets(&self) -> usize {
-        let mut keys: Vec<_> = self.seen.iter().map(|node| node.report.keys.as_str()).collect();
-        keys.sort_unstable();
-        keys.dedup();
+        let keys: BTreeSet<_> = self.seen.iter().map(|node| &node.report.keys).collect();
         keys.len()
+    }
+
+    /// How many different settings files the nodes of one role have, of the role with the most.
+    pub fn settings_files(&self) -> usize {
+        let files = |role: &str| {
+            let of_role = self.seen.iter().filter(|node| node.report.role == role);
+            of_role.map(|node| &node.report.settings).collect::<BTreeSet<_>>().len()
+        };
+        self.seen.iter().map(|node| files(&node.report.role)).max().unwrap_or(0)
+    }
+
+    /// How many nodes this is true of.
+    pub fn count(&self, what: impl Fn(&NodeReport) -> bool) -> usize {
+        self.seen.iter().filter(|node| what(&node.report)).count()
+    }
+
+    /// How many nodes a stop may not reach: they hear of no store, or are not heard from.
+    pub fn out_of_reach(&self) -> usize {
+        let is_silent = |node: &NodeSeen| self.now_ms.saturating_sub(node.at_ms) > SILENT_MS;
+        let is_cut_off = |node: &NodeSeen| !["redis", "core"].contains(&node.report.reach.as_str());
+        self.seen.iter().filter(|node| is_silent(node) || is_cut_off(node)).count()
     }
 }
 
@@ -99,5 +120,22 @@ mod tests {
         assert_eq!(nodes.usual(|report| &report.keys), "y");
         assert_eq!(nodes.key_sets(), 2);
         assert_eq!(Nodes::default().usual(|report| &report.keys), "");
+    }
+
+    #[test]
+    fn files_are_compared_within_a_role_and_who_is_silent_or_cut_off_is_out_of_reach() {
+        let mut seen = vec![node("a", "x"), node("b", "x"), node("c", "x"), node("d", "x")];
+        (seen[0].report.role, seen[0].report.settings) = ("core".into(), "another".into());
+        let mut nodes = Nodes { now_ms: SILENT_MS, identity: "i".into(), seen };
+        assert_eq!((nodes.settings_files(), nodes.out_of_reach()), (1, 0));
+
+        nodes.seen[1].report.settings = "edited".into();
+        nodes.seen[1].report.settings_refused = true;
+        nodes.seen[2].report.reach = "nobody".into();
+        assert_eq!((nodes.settings_files(), nodes.out_of_reach()), (2, 1));
+        assert_eq!(nodes.count(|report| report.settings_refused), 1);
+        nodes.now_ms = 2 * SILENT_MS;
+        assert_eq!(nodes.out_of_reach(), 4);
+        assert_eq!((Nodes::default().settings_files(), Nodes::default().out_of_reach()), (0, 0));
     }
 }

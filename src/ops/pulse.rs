@@ -22,14 +22,19 @@ const SECONDS_OF_RATE: usize = 10;
 /// What is sampled.
 pub struct Pulse {
     sales: Vec<(Arc<Room>, Mutex<SalePulse>)>,
-    stuck: Family<Vec<(&'static str, String)>, Gauge>,
+    stuck: Family<Labels, Gauge>,
+    states: Family<Labels, Gauge>,
 }
+
+type Labels = Vec<(&'static str, String)>;
 
 /// Of one sale.
 #[derive(Debug, Default)]
 struct SalePulse {
     watch: LineWatch,
     is_stuck: bool,
+    /// As it was told last.
+    told: Option<Standing>,
     admitted: Option<u64>,
     /// Admissions in each of the last seconds, the newest last.
     seconds: VecDeque<u64>,
@@ -51,14 +56,19 @@ pub struct Beat {
 impl Pulse {
     /// The pulse of these rooms; its alarm goes into the registry.
     pub fn new(rooms: &[Arc<Room>], registry: &mut Registry) -> Self {
-        let stuck = Family::<Vec<(&'static str, String)>, Gauge>::default();
+        let (stuck, states) = (Family::<Labels, Gauge>::default(), Family::default());
         registry.register(
             "line_stuck",
             "1 while people wait, units are free and nobody is admitted",
             stuck.clone(),
         );
+        registry.register(
+            "line_state",
+            "1 for the one reason why the line moves or stands; light is green, amber or red",
+            states.clone(),
+        );
         let sales = rooms.iter().map(|room| (Arc::clone(room), Mutex::default())).collect();
-        let pulse = Self { sales, stuck };
+        let pulse = Self { sales, stuck, states };
         for (room, _) in &pulse.sales {
             pulse.tell(room.sale(), false);
         }
@@ -79,6 +89,8 @@ impl Pulse {
                     tell_log(room.sale(), pulse.is_stuck, &sight);
                     self.tell(room.sale(), pulse.is_stuck);
                 }
+                let standing = Standing::of(&sight, pulse.is_stuck);
+                self.tell_state(room.sale(), pulse.told.replace(standing), standing);
             }
         }
     }
@@ -86,6 +98,23 @@ impl Pulse {
     fn tell(&self, sale: &SaleId, is_stuck: bool) {
         let labels = vec![("sale", sale.to_string())];
         self.stuck.get_or_create_owned(&labels).set(i64::from(is_stuck));
+    }
+
+    /// One is 1; what a sale has been before stays, at 0.
+    fn tell_state(&self, sale: &SaleId, before: Option<Standing>, now: Standing) {
+        let state = |standing: Standing| {
+            let light = standing.light().as_str().to_owned();
+            let labels = vec![
+                ("sale", sale.to_string()),
+                ("state", standing.name().to_owned()),
+                ("light", light),
+            ];
+            self.states.get_or_create_owned(&labels)
+        };
+        if let Some(before) = before {
+            state(before).set(0);
+        }
+        state(now).set(1);
     }
 
     /// The sales' rooms with their pulse.

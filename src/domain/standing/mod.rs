@@ -171,6 +171,33 @@ impl Standing {
         }
     }
 
+    /// Its word in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoRoom => "no-room",
+            Self::WillNotOpen => "will-not-open",
+            Self::PausedBeforeOpening => "paused-before-opening",
+            Self::Upcoming => "upcoming",
+            Self::Lobby => "lobby",
+            Self::Drawing => "drawing",
+            Self::BeaconAhead(_) => "beacon-ahead",
+            Self::BeaconDue(_) => "beacon-due",
+            Self::NotDrawn => "not-drawn",
+            Self::Closed => "closed",
+            Self::Paused => "paused",
+            Self::ShopDown => "shop-down",
+            Self::NoCore => "no-core",
+            Self::Bypassed => "bypassed",
+            Self::Stuck => "stuck",
+            Self::Gone => "gone",
+            Self::AllHeld => "all-held",
+            Self::Full => "full",
+            Self::SpokenFor => "spoken-for",
+            Self::NobodyWaits => "nobody-waits",
+            Self::Moving => "moving",
+        }
+    }
+
     /// Its light.
     pub fn light(self) -> Light {
         match self {
