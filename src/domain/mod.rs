@@ -5,6 +5,7 @@ pub mod beacon;
 pub mod control;
 pub mod demand;
 pub mod draw;
+pub mod forecast;
 pub mod holes;
 pub mod id;
 pub mod left;

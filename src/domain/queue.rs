@@ -6,13 +6,15 @@ use super::draw::Draw;
 use super::left::Left;
 use super::rate::Rate;
 use super::sale::Phase;
-use super::stock::{StockSum, Supply};
 use super::ticket::Cohort;
 
 /// The shortest poll interval told, to the front of the line, in milliseconds.
 pub const POLL_MS_MIN: u64 = 1_000;
 /// The longest poll interval told, in milliseconds.
 pub const POLL_MS_MAX: u64 = 15_000;
+
+/// So few of those ahead may turn up.
+const SOONEST_SHARE: f64 = 0.2;
 
 /// Where a visitor stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,36 +90,16 @@ impl Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Odds {
-    /// More units are free than everybody ahead may take.
+    /// Enough for everybody before who may still come, in full.
     Certain,
-    /// More units are free than people are ahead.
+    /// Enough for what those before are expected to take.
     Likely,
-    /// At least half as many.
+    /// About as much as that, or nobody knows yet.
     Even,
-    /// Fewer.
+    /// Less.
     Unlikely,
     /// Every unit is sold.
     None,
-}
-
-/// The odds behind `ahead` others who may take up to `cap` units each.
-pub fn odds(ahead: u64, stock: &StockSum, cap: u32) -> Odds {
-    match stock.supply() {
-        Supply::Gone => Odds::None,
-        Supply::AllHeld => Odds::Unlikely,
-        Supply::Available => {
-            let others = ahead.saturating_add(1);
-            if stock.available >= others.saturating_mul(u64::from(cap.max(1))) {
-                Odds::Certain
-            } else if stock.available >= others {
-                Odds::Likely
-            } else if stock.available.saturating_mul(2) >= others {
-                Odds::Even
-            } else {
-                Odds::Unlikely
-            }
-        }
-    }
 }
 
 /// A range of wait, in seconds.
@@ -129,20 +111,6 @@ pub struct Eta {
     pub high: u64,
 }
 
-/// The wait behind `ahead` others, of whom between `share` and all turn up.
-pub fn eta(ahead: u64, rate: Rate, share: f64) -> Eta {
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    let all = ahead as f64 / rate.get();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "float casts saturate"
-    )]
-    let whole = |seconds: f64| seconds as u64;
-    let low = whole((all * share.clamp(0.05, 1.0) * 0.8).floor());
-    Eta { low, high: whole((all * 1.3).ceil()).saturating_add(2) }
-}
-
 /// When to ask again. The front polls often, so that a call is answered within the meter's lead;
 /// everybody else by the distance, and nobody must poll to keep a place.
 pub fn poll_after_ms(phase: Phase, place: &Place, rate: Rate, until_opening_ms: u64) -> u64 {
@@ -151,7 +119,7 @@ pub fn poll_after_ms(phase: Phase, place: &Place, rate: Rate, until_opening_ms: 
         Phase::Drawing => POLL_MS_MIN,
         Phase::Closed => POLL_MS_MAX,
         Phase::Open => match (place.state, place.ahead) {
-            (PlaceState::Waiting, Some(ahead)) => eta(ahead, rate, 0.25).low * 1000 / 2,
+            (PlaceState::Waiting, Some(ahead)) => soonest_seconds(ahead, rate) * 1000 / 2,
             (PlaceState::Left | PlaceState::Missed, _) => POLL_MS_MAX,
             _ => POLL_MS_MIN,
         },
@@ -159,13 +127,21 @@ pub fn poll_after_ms(phase: Phase, place: &Place, rate: Rate, until_opening_ms: 
     ms.clamp(POLL_MS_MIN, POLL_MS_MAX)
 }
 
+/// Whole seconds until somebody behind `ahead` others may be called, if one in five turns up.
+fn soonest_seconds(ahead: u64, rate: Rate) -> u64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate; float casts saturate"
+    )]
+    let seconds = (ahead as f64 / rate.get() * SOONEST_SHARE) as u64;
+    seconds
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn stock(available: u64, held: u64) -> StockSum {
-        StockSum { available, held, confirmed: 0 }
-    }
 
     #[test]
     fn a_place_is_entered_before_the_draw_and_called_below_the_cursor() {
@@ -185,16 +161,6 @@ mod tests {
         let of = |n| Place::of(Cohort::Late(n), Some(&draw), 0).among(&gone, Cohort::Late(n), 0);
         assert_eq!((of(1).state, of(1).ahead), (PlaceState::Left, None));
         assert_eq!([0, 2, 3].map(|n| of(n).ahead), [Some(0), Some(1), Some(2)]);
-    }
-
-    #[test]
-    fn the_odds_are_certain_only_if_everybody_ahead_can_be_served_in_full() {
-        assert_eq!(odds(99, &stock(200, 0), 2), Odds::Certain);
-        assert_eq!(odds(99, &stock(199, 0), 2), Odds::Likely);
-        assert_eq!(odds(99, &stock(50, 0), 2), Odds::Even);
-        assert_eq!(odds(1003, &stock(412, 60), 2), Odds::Unlikely);
-        assert_eq!(odds(0, &stock(0, 3), 2), Odds::Unlikely);
-        assert_eq!(odds(0, &stock(0, 0), 2), Odds::None);
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl Room {
             }
         });
         self.prepare_draw(before.draw.as_ref());
+        self.forecast(&self.snapshot.load());
         let known = &self.snapshot.load().control;
         if told.is_some_and(|told| told != *known) {
             // Redis missed a change that this node has heard of: it is handed back.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
@@ -72,6 +73,26 @@ const ROWS: [Row; 13] = [
     }),
 ];
 
+impl RoomMetrics {
+    /// Prediction against what came.
+    fn encode_waits(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Places of a sample, called before, inside or after the range of wait that this \
+                    node first told them, at rates that did not change meanwhile";
+        let mut family =
+            encoder.encode_descriptor("room_waits", help, None, MetricType::Counter)?;
+        for room in &self.rooms {
+            let kept = room.waits_kept();
+            for (outcome, count) in
+                [("before", kept.before), ("inside", kept.inside), ("after", kept.after)]
+            {
+                let labels = [("sale", room.sale().as_str()), ("outcome", outcome)];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Collector for RoomMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         for (name, help, value) in ROWS {
@@ -81,6 +102,6 @@ impl Collector for RoomMetrics {
                 value.encode(family.encode_family(&[("sale", room.sale().as_str())])?)?;
             }
         }
-        Ok(())
+        self.encode_waits(&mut encoder)
     }
 }

@@ -7,6 +7,7 @@ mod admitter;
 mod calling;
 mod claim;
 mod counts;
+mod forecast;
 mod join;
 pub mod keys;
 mod leave;
@@ -75,6 +76,7 @@ pub struct Room {
     /// How many more than the pacer wants may be called for the stock that is left.
     spare: AtomicU64,
     heard: presence::Heard,
+    forecast: forecast::Forecast,
     joins: mpsc::Sender<join::Waiting>,
     /// Until [`Room::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
@@ -98,6 +100,7 @@ impl Room {
             out_of_reach: AtomicBool::new(false),
             spare: AtomicU64::new(0),
             heard: presence::Heard::default(),
+            forecast: forecast::Forecast::default(),
             joins,
             waiting: Mutex::new(Some(waiting)),
         })

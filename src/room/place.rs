@@ -6,16 +6,11 @@ use arc_swap::Guard;
 
 use super::{Room, Snapshot};
 use crate::domain::admission::Admission;
-use crate::domain::queue::{self, Eta, Place, PlaceState};
+use crate::domain::queue::{self, Place, PlaceState};
 use crate::domain::sale::{Control, Phase};
 use crate::domain::status::{Own, Status, rfc3339};
 use crate::domain::stock::StockSum;
 use crate::domain::ticket::Ticket;
-
-/// So few calls say nothing about the share of those who turn up.
-const CALLS_TO_JUDGE: u64 = 50;
-/// What is assumed until then.
-const SHARE_ASSUMED: f64 = 0.5;
 
 /// The room at one instant, as everybody is told of it.
 pub struct Moment {
@@ -89,15 +84,15 @@ impl Room {
         let place = place(seen, ticket, admission);
         self.heard_from(seen, &place);
         let is_waiting = *phase == Phase::Open && place.state == PlaceState::Waiting;
-        let ahead = place.ahead.filter(|_| is_waiting);
+        let waits = place.position.zip(place.ahead).filter(|_| is_waiting);
         let until_ms = match phase {
             Phase::Upcoming => control.lobby_opens_ms,
             Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
         };
         let until_ms = until_ms.saturating_sub(*now_ms);
         Own {
-            eta_seconds: ahead.filter(|_| !stands).map(|ahead| eta(seen, ahead)),
-            odds: ahead.zip(*stock).map(|(ahead, stock)| queue::odds(ahead, &stock, self.cap())),
+            eta_seconds: waits.filter(|_| !stands).and_then(|at| self.wait(seen, *now_ms, at)),
+            odds: waits.zip(*stock).map(|(at, stock)| self.odds(seen, &stock, at)),
             server_time: rfc3339(*now_ms),
             poll_after_ms: queue::poll_after_ms(*phase, &place, control.rate, until_ms),
             place,
@@ -128,16 +123,6 @@ impl Room {
     }
 }
 
-impl Room {
-    /// The most units that one of those ahead may take.
-    fn cap(&self) -> u32 {
-        match self.options.units_per_buyer {
-            0 => u32::MAX,
-            cap => cap,
-        }
-    }
-}
-
 fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Place {
     let mut place = match ticket {
         Some(ticket) => {
@@ -161,12 +146,4 @@ fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>
         place.admitted_at = Some(rfc3339(admission.since_ms()));
     }
     place
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn eta(seen: &Snapshot, ahead: u64) -> Eta {
-    let called = seen.gaps.people_below(seen.cursor);
-    let share =
-        if called < CALLS_TO_JUDGE { SHARE_ASSUMED } else { seen.claimed as f64 / called as f64 };
-    queue::eta(ahead, seen.control.rate, share)
 }
