@@ -176,11 +176,54 @@ async fn wr_76_a_line_whose_gateways_stand_still_is_an_alarm_on_the_core() {
     house.until(&metrics, &format!("{stuck} 1")).await;
     let page = house.until(&house.installation.cores[0].url("ops").unwrap(), ">Stuck<").await;
     assert!(page.contains("class=\"sale red\""), "{page}");
+    let state = |state: &str, light: &str, value: u8| {
+        let sale = &house.sale;
+        let labels = format!("{{sale=\"{sale}\",state=\"{state}\",light=\"{light}\"}}");
+        format!("stanchion_line_state{labels} {value}")
+    };
+    house.until(&metrics, &state("stuck", "red", 1)).await;
 
     house.installation.gateways[0].signal(Signal::SIGCONT).unwrap();
     let admitted = futures_util::future::join_all(shoppers.into_iter().map(Shopper::admitted));
     assert_eq!(admitted.await.len(), 40);
     house.until(&metrics, &format!("{stuck} 0")).await;
+    house.until(&metrics, &state("stuck", "red", 0)).await;
+    house.until(&metrics, &state("nobody-waits", "green", 1)).await;
+}
+
+#[tokio::test]
+async fn every_alarm_in_deploy_asks_for_what_the_nodes_tell_and_a_refused_file_is_one() {
+    let house = House::start("alarms", 600_000, Layout { gateways: 1, cores: 1 });
+    let core = house.installation.cores[0].url("ops").unwrap();
+    let on_core = house.until(&format!("{core}/metrics"), "stanchion_nodes 2").await;
+    let on_gateway =
+        house.until(&format!("{}/metrics", house.ops()), "stanchion_line_state{").await;
+    let rules = include_str!("../../deploy/alerts.yaml");
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let asked = rules.split(|c: char| !is_name(c)).filter(|word| word.starts_with("stanchion_"));
+    let asked: std::collections::BTreeSet<_> = asked.collect();
+    assert!(asked.len() > 12, "{asked:?}");
+    for name in asked {
+        let is_told = [&on_core, &on_gateway].iter().any(|text| {
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+            lines.any(|line| {
+                let told = line.split(' ').next().unwrap();
+                told == name || name.strip_suffix("_total") == Some(told)
+            })
+        });
+        // Only a node that ends TLS tells of certificates.
+        assert!(is_told || name.starts_with("stanchion_certificate_"), "nobody tells {name}");
+    }
+
+    let refused = "stanchion_nodes_settings_refused";
+    assert!(on_core.contains(&format!("{refused} 0")), "{on_core}");
+    let file = house.installation.config_file("gateway", 0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}\nnonsense = 1\n")).unwrap();
+    house.until(&format!("{core}/metrics"), &format!("{refused} 1")).await;
+    house.until(&core, "file refused").await;
+    std::fs::write(&file, text).unwrap();
+    house.until(&format!("{core}/metrics"), &format!("{refused} 0")).await;
 }
 
 #[tokio::test]
