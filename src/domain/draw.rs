@@ -94,13 +94,27 @@ impl Draw {
         }
         let mut index = entry;
         for (round, pivot) in (0u8..).zip(&self.pivots) {
-            let flip = pivot.wrapping_add(self.n).wrapping_sub(index) % self.n;
-            let higher = index.max(flip);
-            if self.bit(round, higher) {
-                index = flip;
-            }
+            index = self.swapped(round, *pivot, index);
         }
         Some(index)
+    }
+
+    /// The entry that has a position: the same rounds backwards, since each is its own inverse.
+    pub fn entry(&self, position: u64) -> Option<u64> {
+        if position >= self.n {
+            return None;
+        }
+        let mut index = position;
+        for (round, pivot) in (0..ROUNDS).zip(&self.pivots).rev() {
+            index = self.swapped(round, *pivot, index);
+        }
+        Some(index)
+    }
+
+    /// One round: the index, or its opposite about the pivot.
+    fn swapped(&self, round: u8, pivot: u64, index: u64) -> u64 {
+        let flip = pivot.wrapping_add(self.n).wrapping_sub(index) % self.n;
+        if self.bit(round, index.max(flip)) { flip } else { index }
     }
 
     fn bit(&self, round: u8, at: u64) -> bool {
@@ -275,6 +289,7 @@ mod tests {
             let check = |draw: &Draw| {
                 for (entry, position) in &expected {
                     assert_eq!(draw.position(*entry), Some(*position), "{entry} of {}", draw.n);
+                    assert_eq!(draw.entry(*position), Some(*entry), "{position} of {}", draw.n);
                 }
             };
             check(&draw);
@@ -288,7 +303,8 @@ mod tests {
 
     #[test]
     fn nobody_drawn_is_an_empty_permutation() {
-        assert_eq!(Draw::new(0, [7; 32]).position(0), None);
+        let nobody = Draw::new(0, [7; 32]);
+        assert_eq!((nobody.position(0), nobody.entry(0)), (None, None));
     }
 
     fn proof(n: u64, seed: [u8; 32]) -> Proof {
