@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod beacon;
+pub mod calling;
 pub mod control;
 pub mod demand;
 pub mod draw;
@@ -29,6 +30,7 @@ pub mod renewal;
 pub mod reservation;
 pub mod sale;
 mod shuffle;
+pub mod silence;
 pub mod standing;
 pub mod status;
 pub mod stock;

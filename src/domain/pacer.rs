@@ -1,29 +1,46 @@
 //! How far to call: just enough that the meter always has somebody to admit.
 //!
 //! Over-*call*, never over-*admit*: the meter decides who is admitted when; the pacer only keeps
-//! it fed. It aims at a lead (slot of the next claim − now) of [`LEAD_MS`], divides what is
-//! missing by the share of the called who turn up, and doubles its step while the lead stays at
-//! zero, so that a run of absentees cannot starve the line. Where the sale looks at its stock, it
-//! calls nobody for units that others will take.
+//! it fed. It aims at a lead (slot of the next claim − now, and those about to claim) of
+//! [`LEAD_MS`]. What is missing is divided by the share of the called who turn up: claims of late
+//! over those that were to be expected by now, so that a run of absentees cannot starve the line.
+//! Calls are spread, so that nobody who is there is passed by many behind. Where the sale looks at
+//! its stock or has only so many places inside, nobody is called for what others will take.
+
+use std::collections::VecDeque;
 
 use super::demand::Demand;
 use super::rate::Rate;
 
 /// The lead aimed at: longer than the poll interval told to the front, in milliseconds.
 pub const LEAD_MS: f64 = 2_000.0;
-/// How long the called get to turn up before they are counted as absent, in milliseconds: the
-/// poll interval told to the front, its jitter, and a round trip.
-pub const ANSWER_MS: u64 = 1_500;
+/// Until when the called turn up, in milliseconds: the poll interval told to the front and the
+/// delay that the page adds to it.
+pub const ANSWER_MS: u64 = 1_300;
+/// Until when everybody has asked for the first time after the opening, in milliseconds: pages
+/// come back spread out.
+const FIRST_ASK_MS: u64 = 2_300;
 /// How long units are kept for somebody who was called and has not been heard from, in
 /// milliseconds: a page without scripts and a slow network take longer than most.
 const COMING_MS: u64 = 3_000;
 /// The grid that the cursor moves on, in milliseconds.
 pub const TICK_MS: u64 = 100;
-/// Over how long the share is measured, in milliseconds.
-const WINDOW_MS: u64 = 5_000;
-const STEP_DOUBLINGS_MAX: u32 = 6;
-const SHARE_MIN: f64 = 0.01;
-const SAMPLES_MAX: usize = 128;
+/// Over how long the share is measured, in milliseconds: as short as enough people allow.
+const WINDOW_MS_MIN: u64 = 1_300;
+const WINDOW_MS_MAX: u64 = 10_000;
+/// So many people say enough about a share.
+const PEOPLE_ENOUGH: f64 = 30.0;
+/// … and so many are believed to be there before anybody was seen, or a few late ones would look
+/// like many absentees.
+const PEOPLE_TRUSTED: f64 = 3.0;
+/// The lead is made up for by calling so much more than the rate takes. With it somebody called
+/// just after asking is passed by fewer than the rate lets in until the next question.
+const CATCH_UP: f64 = 1.2;
+/// The calls of so long may be made at once, in milliseconds.
+const SPREAD_MS: f64 = 300.0;
+/// The least share believed: mute bots and closed tabs are passed at 64 times the rate or more.
+const SHARE_MIN: f64 = 1.0 / 64.0;
+const SAMPLES_MAX: usize = 160;
 
 /// What one look at the room shows. People are those who may come: nobody is counted for a number
 /// that nobody has, nor for a place known to be dead.
@@ -31,6 +48,8 @@ const SAMPLES_MAX: usize = 128;
 pub struct Observation {
     /// Redis' clock.
     pub now_ms: u64,
+    /// Since when there has been an order in this room: the opening, or a restore.
+    pub ordered_ms: u64,
     /// People called so far, from any beginning.
     pub called: u64,
     /// Places that have claimed at least once in this epoch.
@@ -45,14 +64,26 @@ pub struct Observation {
     pub rate: Rate,
     /// What is left to call for; nothing if the sale does not look at its stock.
     pub demand: Option<Demand>,
+    /// How many more may be inside at once; nothing if there is no cap.
+    pub places: Option<u64>,
+}
+
+/// A look as it is remembered.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at_ms: u64,
+    called: u64,
+    claimed: u64,
+    /// Until when those called since the look before are to be expected.
+    answered_ms: u64,
 }
 
 /// Decides how far to call. Each node runs its own; whichever is first in a tick moves the cursor.
 #[derive(Debug, Default)]
 pub struct Pacer {
-    /// Instant, called, claimed.
-    seen: std::collections::VecDeque<(u64, u64, u64)>,
-    starving: u32,
+    seen: VecDeque<Look>,
+    /// How many may be called at this moment without calling too many at once.
+    credit: f64,
 }
 
 /// What the pacer wants.
@@ -68,104 +99,104 @@ impl Pacer {
     /// How many more to call.
     pub fn step(&mut self, now: Observation) -> Step {
         self.remember(now);
-        let allowed = match now.demand {
-            Some(demand) => demand.may_call(self.may_still_claim(now)),
-            None => u64::MAX,
-        };
+        // While people ask for the first time silence says nothing yet, and nobody is in a hurry.
+        let is_new = now.now_ms < now.ordered_ms.saturating_add(FIRST_ASK_MS);
+        let (share, speed) = if is_new { (1.0, 1.0) } else { (self.share(now.now_ms), CATCH_UP) };
+        let coming = self.coming(now.now_ms) * share;
+        let for_stock =
+            now.demand.map_or(u64::MAX, |demand| demand.may_call(self.may_still_claim(now)));
+        let for_places =
+            now.places.map_or(u64::MAX, |places| ceil((real(places) - coming) / share));
+        let allowed = for_stock.min(for_places);
         if !now.waiting || allowed == 0 {
-            // Nobody starves who waits for stock.
-            self.starving = 0;
             return Step { call: 0, spare: allowed };
         }
         let per_ms = now.rate.get() / 1000.0;
-        let share = self.share(now.now_ms);
-        let missing = (LEAD_MS - now.lead_ms).max(0.0) * per_ms - self.answering(now) * share;
-        let wanted = (missing / share).max(0.0);
-        let floor = self.starvation_floor(now, per_ms);
-        let call = ceil(wanted.max(floor)).min(allowed);
+        let missing = (LEAD_MS - now.lead_ms).max(0.0) * per_ms - coming;
+        let at_once = self.at_once(speed * per_ms / share);
+        let call = ceil(missing / share).min(at_once).min(allowed);
         Step { call, spare: allowed - call }
     }
 
     fn remember(&mut self, now: Observation) {
         // A store loss or a new epoch starts the counts anew, and the memory with them.
-        let backwards = self.seen.back().is_some_and(|(at, called, claimed)| {
-            now.now_ms < *at || now.called < *called || now.claimed < *claimed
+        let backwards = self.seen.back().is_some_and(|last| {
+            now.now_ms < last.at_ms || now.called < last.called || now.claimed < last.claimed
         });
         if backwards {
             self.seen.clear();
         }
-        self.seen.push_back((now.now_ms, now.called, now.claimed));
-        let horizon = now.now_ms.saturating_sub(WINDOW_MS + 2 * ANSWER_MS);
-        while self.seen.len() > SAMPLES_MAX || self.seen.front().is_some_and(|s| s.0 < horizon) {
+        let (called, claimed) = (now.called, now.claimed);
+        let answered_ms = (now.now_ms + ANSWER_MS).max(now.ordered_ms.saturating_add(FIRST_ASK_MS));
+        self.seen.push_back(Look { at_ms: now.now_ms, called, claimed, answered_ms });
+        let horizon = now.now_ms.saturating_sub(WINDOW_MS_MAX + COMING_MS);
+        while self.seen.len() > SAMPLES_MAX || self.seen.front().is_some_and(|s| s.at_ms < horizon)
+        {
             self.seen.pop_front();
         }
     }
 
-    /// The sample in force at an instant: the newest not after it.
-    fn at(&self, at_ms: u64) -> Option<(u64, u64)> {
-        let sample = self.seen.iter().rev().find(|(at, ..)| *at <= at_ms);
-        sample.or(self.seen.front()).map(|(_, called, claimed)| (*called, *claimed))
+    /// The look in force so long ago: the newest not after it.
+    fn at(&self, now_ms: u64, ago_ms: u64) -> Option<&Look> {
+        let at_ms = now_ms.saturating_sub(ago_ms);
+        self.seen.iter().rev().find(|look| look.at_ms <= at_ms)
     }
 
-    /// The share of the called who claim: claims of the last window over the calls that had
-    /// [`ANSWER_MS`] to lead to them. Whoever cannot be known yet counts as present.
+    /// How many may be called now, at so many a millisecond, whoever called the last ones.
+    fn at_once(&mut self, per_ms: f64) -> u64 {
+        let most = (per_ms * SPREAD_MS).max(1.0);
+        let mut looks = self.seen.iter().rev();
+        self.credit = match (looks.next(), looks.next()) {
+            (Some(now), Some(before)) => {
+                let gained = per_ms * real(now.at_ms - before.at_ms);
+                let spent = real(now.called - before.called);
+                (self.credit + gained - spent).clamp(-most, most)
+            }
+            (Some(_) | None, _) => most,
+        };
+        whole(self.credit)
+    }
+
+    /// How many were called at each look, and the part of them that should have come by an
+    /// instant.
+    fn answers(&self, by_ms: u64) -> impl Iterator<Item = (f64, f64)> {
+        self.seen.iter().zip(self.seen.iter().skip(1)).map(move |(before, look)| {
+            let takes = look.answered_ms.saturating_sub(before.at_ms).max(1);
+            let waited = by_ms.saturating_sub(before.at_ms).min(takes);
+            (real(look.called - before.called), real(waited) / real(takes))
+        })
+    }
+
+    /// The share of the called who claim. Whoever cannot be known yet counts as present.
     fn share(&self, now_ms: u64) -> f64 {
-        let to = now_ms.saturating_sub(ANSWER_MS);
-        let from = to.saturating_sub(WINDOW_MS);
-        let (Some((called_to, _)), Some((called_from, _))) = (self.at(to), self.at(from)) else {
-            return 1.0;
-        };
-        let called = called_to.saturating_sub(called_from);
-        if called == 0 {
-            return 1.0;
+        let Some(newest) = self.seen.back() else { return 1.0 };
+        let due = |by_ms| self.answers(by_ms).map(|(people, part)| people * part).sum::<f64>();
+        let all = due(now_ms);
+        let mut span_ms = WINDOW_MS_MIN;
+        loop {
+            let from_ms = now_ms.saturating_sub(span_ms);
+            let expected = all - due(from_ms);
+            if expected >= PEOPLE_ENOUGH || span_ms >= WINDOW_MS_MAX {
+                let before = self.at(now_ms, span_ms).or(self.seen.front());
+                let claimed = newest.claimed - before.map_or(0, |look| look.claimed);
+                let trusted = real(claimed) + PEOPLE_TRUSTED;
+                return (trusted / (expected + PEOPLE_TRUSTED)).clamp(SHARE_MIN, 1.0);
+            }
+            span_ms += WINDOW_MS_MIN;
         }
-        let (Some(newest), Some((_, claimed_from))) = (self.seen.back(), self.at(from)) else {
-            return 1.0;
-        };
-        // Claims of those called just now would overstate the share; they are at most the calls.
-        let claimed = newest.2.saturating_sub(claimed_from);
-        let recent = newest.1.saturating_sub(called_to);
-        let answered = claimed.saturating_sub(recent.min(claimed) / 2);
-        (real(answered) / real(called)).clamp(SHARE_MIN, 1.0)
     }
 
-    /// Of those called lately, how many may still be about to claim.
-    fn answering(&self, now: Observation) -> f64 {
-        let Some((called, claimed)) = self.at(now.now_ms.saturating_sub(ANSWER_MS)) else {
-            return 0.0;
-        };
-        let calls = now.called.saturating_sub(called);
-        real(calls.saturating_sub(now.claimed.saturating_sub(claimed).min(calls)))
+    /// Of those called lately, how many may still be about to claim if all are there.
+    fn coming(&self, now_ms: u64) -> f64 {
+        self.answers(now_ms).map(|(people, part)| people * (1.0 - part)).sum()
     }
 
     /// The most that may still claim of those called: all who have not, of the last [`COMING_MS`];
     /// a unit that one of them will take is nobody else's. Who was called before this node looked
     /// may have been called just then.
     fn may_still_claim(&self, now: Observation) -> f64 {
-        let then_ms = now.now_ms.saturating_sub(COMING_MS);
-        let then = self.seen.iter().rev().find(|(at, ..)| *at <= then_ms);
-        let called_then = then.map_or(0, |(_, called, _)| *called);
+        let called_then = self.at(now.now_ms, COMING_MS).map_or(0, |look| look.called);
         real(now.called.saturating_sub(called_then).min(now.unclaimed))
-    }
-
-    /// One tick's worth, doubled for each tick that the lead has been zero.
-    fn starvation_floor(&mut self, now: Observation, per_ms: f64) -> f64 {
-        if now.lead_ms > 0.0 || self.seen.len() < 2 {
-            self.starving = 0;
-            return 0.0;
-        }
-        self.starving = self.starving.saturating_add(1);
-        // The first calls need time to be answered before silence means anything.
-        let patience = u32::try_from(ANSWER_MS / TICK_MS).unwrap_or(u32::MAX);
-        match self.starving.checked_sub(patience) {
-            None => 0.0,
-            Some(over) => {
-                let doublings = f64::from(1_u32 << over.min(STEP_DOUBLINGS_MAX));
-                #[expect(clippy::cast_precision_loss, reason = "a hundred")]
-                let tick = TICK_MS as f64;
-                per_ms * tick * doublings
-            }
-        }
     }
 }
 
@@ -177,10 +208,14 @@ fn real(count: u64) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "float casts saturate, and the step is not negative"
+    reason = "float casts saturate, and nobody is less than nobody"
 )]
-fn ceil(step: f64) -> u64 {
-    step.ceil() as u64
+fn whole(people: f64) -> u64 {
+    people as u64
+}
+
+fn ceil(people: f64) -> u64 {
+    whole(people.ceil())
 }
 
 #[cfg(test)]
@@ -213,6 +248,7 @@ mod tests {
             });
             let look = Observation {
                 now_ms,
+                ordered_ms: start,
                 called: cursor,
                 claimed: meter.next(),
                 unclaimed: cursor.saturating_sub(meter.next()),
@@ -220,6 +256,7 @@ mod tests {
                 lead_ms: meter.lead_ms(now),
                 rate,
                 demand: None,
+                places: None,
             };
             let to = (cursor + pacer.step(look).call).min(people);
             for _ in cursor..to {
@@ -258,13 +295,14 @@ mod tests {
             cursor += pacer.step(seen).call;
             ticks += 1;
         }
-        assert!(ticks <= 60, "900 absentees took {ticks} ticks");
+        assert!(ticks <= 40, "900 absentees took {ticks} ticks");
     }
 
     fn observed(now_ms: u64, called: u64, claimed: u64, rate: Rate) -> Observation {
         let unclaimed = called.saturating_sub(claimed);
         Observation {
             now_ms,
+            ordered_ms: 0,
             called,
             claimed,
             unclaimed,
@@ -272,6 +310,7 @@ mod tests {
             lead_ms: 0.0,
             rate,
             demand: None,
+            places: None,
         }
     }
 
@@ -304,7 +343,7 @@ mod tests {
             let (mut called, mut available, mut refused) = (0_u64, 300_u64, 0_u64);
             let mut coming: Vec<u64> = Vec::new();
             let mut inside: Vec<u64> = Vec::new();
-            for now_ms in (1_000_000..1_060_000_u64).step_by(100) {
+            for now_ms in (1_000_000..1_090_000_u64).step_by(100) {
                 #[expect(clippy::cast_precision_loss, reason = "a test's clock")]
                 let now = now_ms as f64;
                 let claims = coming.extract_if(.., |at| *at <= now_ms).count();

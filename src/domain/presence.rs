@@ -78,8 +78,16 @@ impl Presence {
 
     /// How many positions from one to below another were heard from.
     pub fn heard_between(&self, from: u64, to: u64) -> u64 {
-        let end = self.base.saturating_add(8 * self.bits.len() as u64);
-        (from.max(self.base)..to.min(end)).map(|at| u64::from(self.heard(at))).sum()
+        self.heard_below(to).saturating_sub(self.heard_below(from))
+    }
+
+    fn heard_below(&self, position: u64) -> u64 {
+        let bit = position.saturating_sub(self.base);
+        let whole = usize::try_from(bit / 8).unwrap_or(usize::MAX).min(self.bits.len());
+        let (before, after) = self.bits.split_at(whole);
+        let ones: u64 = before.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        let part = after.first().map_or(0, |byte| (byte & !(0xff_u8 >> (bit % 8))).count_ones());
+        ones + u64::from(part)
     }
 
     /// How many may come of those from one position to below another: who was heard from, and

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::calling::{Call, Calling};
 use super::{Reach, Room};
+use crate::domain::calling::{Call, Calling};
 use crate::domain::draw::Draw;
 use crate::domain::pacer::TICK_MS;
 use crate::domain::sale::{Control, Phase};
@@ -49,7 +49,7 @@ impl Room {
         }
         let mut call = Call { to: seen.cursor, spare: 0 };
         if !seen.is_paused(now_ms) {
-            call = calling.decide(&seen, now_ms, self.options.stock_aware);
+            call = calling.decide(&seen.view(now_ms, self.options.stock_aware));
         }
         self.spare.store(call.spare, Ordering::Relaxed);
         // Asked even when nobody is called: the step keeps sale time.

@@ -1,6 +1,7 @@
 //! The room in numbers, as its snapshot shows it.
 
 use super::{Room, Snapshot};
+use crate::domain::calling::View;
 use crate::domain::demand::Demand;
 use crate::domain::line::{self, LineCounts};
 
@@ -8,6 +9,25 @@ impl Snapshot {
     /// Since when this server has the room and an order; nothing before the opening.
     pub(super) fn ordered_ms(&self) -> Option<u64> {
         Some(self.opening.as_ref()?.opened_at_ms.max(self.loaded_ms))
+    }
+
+    /// What the rules of calling go by. `stock_aware`: nobody is called for units that others will
+    /// take.
+    pub(super) fn view(&self, now_ms: u64, stock_aware: bool) -> View<'_> {
+        let cap = self.control.max_active;
+        View {
+            now_ms,
+            ordered_ms: self.ordered_ms().unwrap_or(0),
+            cursor: self.cursor,
+            line: self.line,
+            claimed: self.claimed,
+            gaps: &self.gaps,
+            presence: &self.presence,
+            meter: &self.meter,
+            rate: self.control.rate,
+            demand: stock_aware.then(|| self.demand()),
+            places: (cap > 0).then(|| u64::from(cap).saturating_sub(self.open.all)),
+        }
     }
 
     /// The line in numbers.

@@ -4,13 +4,13 @@
 //! only joins and claims reach Redis.
 
 mod admitter;
-mod calling;
 mod claim;
 mod counts;
 mod forecast;
 mod join;
 pub mod keys;
 mod leave;
+mod lobby;
 pub mod metrics;
 mod outside;
 mod place;
@@ -77,6 +77,7 @@ pub struct Room {
     spare: AtomicU64,
     heard: presence::Heard,
     forecast: forecast::Forecast,
+    lobby: Arc<lobby::Lobby>,
     joins: mpsc::Sender<join::Waiting>,
     /// Until [`Room::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
@@ -101,6 +102,7 @@ impl Room {
             spare: AtomicU64::new(0),
             heard: presence::Heard::default(),
             forecast: forecast::Forecast::default(),
+            lobby: Arc::default(),
             joins,
             waiting: Mutex::new(Some(waiting)),
         })

@@ -1,7 +1,7 @@
 //! Who was heard from lately: noted where a visitor is answered, exchanged between nodes once a
 //! second, off that path.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,15 +10,13 @@ use tokio::time::MissedTickBehavior;
 use super::{Room, Snapshot};
 use crate::domain::presence::{KNOWN_AFTER_MS, Presence, known, noted};
 use crate::domain::queue::{Place, PlaceState};
-use crate::domain::rate::Rate;
 use crate::domain::sale::Phase;
+use crate::domain::silence::{EXCHANGE_MS_MAX, EXCHANGE_MS_MIN, Rates, Silence, exchange_after_ms};
 use crate::store::redis::room::HEARD_MAX;
 use crate::telemetry::PerCore;
 
-/// After a rise of the rate those farther back go by what they were told for so long, in
-/// milliseconds.
-const TOLD_MS: u64 = 20_000;
-const EXCHANGE_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether an exchange is due.
+const LOOK_EVERY: Duration = Duration::from_millis(EXCHANGE_MS_MIN);
 /// The most positions that a core notes between two exchanges.
 const NOTED_MAX: usize = 10 * HEARD_MAX;
 
@@ -43,42 +41,12 @@ impl Heard {
     }
 }
 
-/// How far back silence can be judged: the line as it was at each exchange of an unbroken row.
-#[derive(Default)]
-struct Silence(VecDeque<(u64, u64)>);
-
-impl Silence {
-    /// Notes the line; below which position whoever is silent has been told to ask long enough ago.
-    fn below(&mut self, now_ms: u64, seen: &Snapshot) -> u64 {
-        self.0.push_back((now_ms, seen.line));
-        let heard_since = |at_ms: u64| now_ms.saturating_sub(at_ms) >= KNOWN_AFTER_MS;
-        while self.0.get(1).is_some_and(|(at_ms, _)| heard_since(*at_ms)) {
-            self.0.pop_front();
-        }
-        let is_ordered = seen.ordered_ms().is_some_and(heard_since);
-        match self.0.front() {
-            Some((at_ms, line)) if is_ordered && heard_since(*at_ms) => *line,
-            Some(_) | None => 0,
-        }
-    }
-}
-
-/// The rates of late: how often people ask follows from the rate that they were told by.
-#[derive(Default)]
-struct Rates(VecDeque<(u64, Rate)>);
-
-impl Rates {
-    /// Notes the rate; the lowest of late.
-    fn lowest(&mut self, now_ms: u64, rate: Rate) -> Rate {
-        self.0.retain(|(at_ms, _)| now_ms.saturating_sub(*at_ms) < TOLD_MS);
-        self.0.push_back((now_ms, rate));
-        self.0.iter().map(|(_, rate)| *rate).fold(rate, |low, of| if of < low { of } else { low })
-    }
-}
-
 impl Room {
-    /// A visitor near the front has been answered.
+    /// A visitor in the lobby or near the front has been answered.
     pub(super) fn heard_from(&self, seen: &Snapshot, place: &Place) {
+        if let (PlaceState::Entered, Some(entry)) = (place.state, place.entry) {
+            self.lobby.note(entry, self.now_ms());
+        }
         let waits = matches!(place.state, PlaceState::Waiting | PlaceState::Called);
         if let Some(position) = place.position.filter(|_| waits) {
             self.heard_at(seen, position);
@@ -92,20 +60,40 @@ impl Room {
         }
     }
 
-    /// Exchanges once a second, for ever.
+    /// Exchanges for ever: once a second, more often just after the opening.
     pub(super) async fn keep_presence(&self) {
-        let mut ticks = tokio::time::interval(EXCHANGE_EVERY);
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut silence, mut rates) = (Silence::default(), Rates::default());
+        // Since when this node has listened to the lobby, and when the next exchange is due.
+        let (mut listens_ms, mut due_ms) = (None, 0);
         loop {
             ticks.tick().await;
-            let (seen, now_ms) = (self.snapshot(), self.now_ms());
+            let seen = self.snapshot();
+            let is_live = seen.is_live(self.now_ms());
+            // Redis' own word, so that a clock of this node that jumps says nothing.
+            let now_ms = seen.seen_ms();
             let lowest = rates.lowest(now_ms, seen.control.rate);
-            let is_on = seen.is_live(now_ms) && seen.phase(now_ms) == Phase::Open;
+            let is_on = is_live && seen.phase(now_ms) == Phase::Open;
+            if is_live && !is_on {
+                listens_ms.get_or_insert(now_ms);
+            } else if !is_live {
+                listens_ms = None;
+            }
+            if is_on && now_ms < due_ms && due_ms - now_ms <= EXCHANGE_MS_MAX {
+                continue;
+            }
             let known = if is_on {
-                let below = silence.below(now_ms, &seen);
+                if listens_ms
+                    .take()
+                    .is_some_and(|at_ms| now_ms.saturating_sub(at_ms) >= KNOWN_AFTER_MS)
+                {
+                    silence = Silence::after_lobby(self.tell_of_lobby(&seen, now_ms).await);
+                }
+                due_ms = now_ms + exchange_after_ms(now_ms, seen.ordered_ms());
                 let near = seen.cursor.saturating_add(known(lowest));
-                self.exchange(below.min(near), &seen, now_ms).await
+                let silent_to = silence.below(now_ms, seen.line, near, seen.ordered_ms());
+                self.exchange(silent_to, &seen, now_ms).await
             } else {
                 None
             };
@@ -120,10 +108,23 @@ impl Room {
         }
     }
 
-    async fn exchange(&self, below: u64, seen: &Snapshot, now_ms: u64) -> Option<Presence> {
+    /// The draw says who of those heard in the lobby stands in front: noted as heard. Up to which
+    /// position.
+    async fn tell_of_lobby(&self, seen: &Snapshot, now_ms: u64) -> u64 {
+        let Some(draw) = seen.draw.clone() else { return 0 };
+        let positions = noted(seen.control.rate).min(draw.n()).min(NOTED_MAX as u64 / 2);
+        let lobby = self.lobby.clone();
+        let front = tokio::task::spawn_blocking(move || lobby.front(&draw, positions, now_ms));
+        // It fails only when the process is about to end.
+        let Ok(front) = front.await else { return 0 };
+        front.into_iter().for_each(|position| self.heard.note(position));
+        positions
+    }
+
+    async fn exchange(&self, silent_to: u64, seen: &Snapshot, now_ms: u64) -> Option<Presence> {
         let heard = self.heard.take();
         let (cursor, rate) = (seen.cursor, seen.control.rate);
-        let tell = |chunk| self.store.presence(now_ms, chunk, cursor, rate, below);
+        let tell = |chunk| self.store.presence(now_ms, chunk, cursor, rate, silent_to);
         let mut chunks = heard.chunks(HEARD_MAX);
         // An outage is logged by the heartbeat.
         let mut known = tell(chunks.next().unwrap_or_default()).await.ok()?;
@@ -131,20 +132,5 @@ impl Room {
             known = tell(chunk).await.ok()?;
         }
         Some(known)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn after_a_rise_silence_is_judged_by_the_rate_that_people_were_told_by() {
-        let (mut rates, slow, fast) = (Rates::default(), Rate::whole(1), Rate::whole(100));
-        assert_eq!(rates.lowest(1_000, slow), slow);
-        assert_eq!(rates.lowest(2_000, fast), slow);
-        assert_eq!(rates.lowest(20_999, fast), slow);
-        assert_eq!(rates.lowest(21_000, fast), fast);
-        assert_eq!(rates.lowest(22_000, slow), slow, "a fall counts at once");
     }
 }

@@ -16,14 +16,14 @@ pub const HEARD_MAX: usize = 2_000;
 
 impl RoomStore {
     /// Tells up to [`HEARD_MAX`] positions heard from at `now_ms` of Redis' clock, and hears who is
-    /// present around the cursor. Silence means something below `silent_below` at most.
+    /// present around the cursor. Silence means something below `silent_to`.
     pub async fn presence(
         &self,
         now_ms: u64,
         heard: &[u64],
         cursor: u64,
         rate: Rate,
-        silent_below: u64,
+        silent_to: u64,
     ) -> Result<Presence, RedisFailure> {
         let slice = now_ms / SLICE_MS;
         let (from, to) = (cursor.saturating_sub(known(rate)), cursor.saturating_add(noted(rate)));
@@ -36,7 +36,6 @@ impl RoomStore {
             call.arg(*position);
         }
         let bitmaps: Vec<Vec<u8>> = self.store.run(&call).await?;
-        let silent_to = cursor.saturating_add(known(rate)).min(silent_below);
         Ok(Presence::new(from / 8, &bitmaps, from, silent_to))
     }
 }
