@@ -13,6 +13,7 @@ use super::assess::{self, Crowd};
 use super::compare::{self, Compare};
 use super::demo::{self, Demo};
 use super::shop::{Shop, serve};
+use super::simulation::{self, Simulate};
 
 /// What runs and measures the system.
 #[derive(Subcommand)]
@@ -32,6 +33,12 @@ pub enum Command {
         after_help = "Example:\n  stanchion compare\n  stanchion compare --approach reservation-ttl --approach lanes --seconds 5 --json > out.json"
     )]
     Compare(Compare),
+    /// Simulate the pace of a line: absentees, jumps of them, nodes in trouble; prints what of the
+    /// rate is used and who is passed.
+    #[command(
+        after_help = "Example:\n  stanchion simulate\n  stanchion simulate --seed 7 --seeds 1 --json > out.json"
+    )]
+    Simulate(Simulate),
     /// The sample shop alone.
     #[command(hide = true)]
     DemoShop(DemoShop),
@@ -42,7 +49,9 @@ impl Command {
     pub fn logs_from(&self) -> LevelFilter {
         match self {
             Self::Compare(_) => LevelFilter::ERROR,
-            Self::Demo(_) | Self::Crowd(_) | Self::DemoShop(_) => LevelFilter::INFO,
+            Self::Demo(_) | Self::Crowd(_) | Self::Simulate(_) | Self::DemoShop(_) => {
+                LevelFilter::INFO
+            }
         }
     }
 }
@@ -70,6 +79,7 @@ pub async fn run(command: Command) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args).await,
         Command::Crowd(args) => assess::run(*args).await,
         Command::Compare(args) => compare::run(args).await,
+        Command::Simulate(args) => simulation::run(&args),
         Command::DemoShop(args) => demo_shop(args).await,
     }
 }

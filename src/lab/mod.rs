@@ -1,5 +1,5 @@
-//! What runs and measures the system: private stores, the sample shop, the crowd, the demo
-//! and the comparison.
+//! What runs and measures the system: private stores, the sample shop, the crowd, the demo, the
+//! comparison and the simulation.
 
 mod assess;
 mod behaviour;
@@ -12,3 +12,4 @@ pub mod fault_proxy;
 pub mod report;
 pub mod rig;
 pub mod shop;
+mod simulation;

@@ -1,0 +1,145 @@
+//! A gateway's part of the room: its clock, what it sees, whom it hears, and the rules that decide.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::store::Store;
+use crate::clock::{Clock as _, ManualClock, RoomClock};
+use crate::domain::calling::{Calling, View};
+use crate::domain::presence::{Presence, known, noted};
+use crate::domain::silence::{Rates, Silence};
+
+/// A look older than this is not believed.
+const STALE_MS: u64 = 2_000;
+
+/// One gateway.
+pub(super) struct Node {
+    local: Arc<ManualClock>,
+    clock: RoomClock,
+    /// How far its own clock is off, in milliseconds.
+    off_ms: i64,
+    /// Until when it does nothing: down, or asleep.
+    away_until_ms: u64,
+    calling: Calling,
+    silence: Silence,
+    rates: Rates,
+    /// Has listened to the lobby and not told of it yet.
+    knows_lobby: bool,
+    heard: HashSet<u64>,
+    presence: Presence,
+    loaded_ms: u64,
+    /// As it was at its last look.
+    pub(super) cursor: u64,
+    pub(super) paused: bool,
+    pub(super) seen_ms: u64,
+}
+
+impl Node {
+    pub(super) fn new(off_ms: i64) -> Self {
+        let local = Arc::new(ManualClock::default());
+        Self {
+            clock: RoomClock::new(local.clone()),
+            local,
+            off_ms,
+            away_until_ms: 0,
+            calling: Calling::default(),
+            silence: Silence::default(),
+            rates: Rates::default(),
+            knows_lobby: true,
+            heard: HashSet::new(),
+            presence: Presence::default(),
+            loaded_ms: 0,
+            cursor: 0,
+            paused: false,
+            seen_ms: 0,
+        }
+    }
+
+    /// Dies, and comes back without any memory.
+    pub(super) fn restart(&mut self, until_ms: u64) {
+        *self = Self { away_until_ms: until_ms, knows_lobby: false, ..Self::new(self.off_ms) };
+    }
+
+    /// Does nothing for a while, and then goes on with what it knew.
+    pub(super) fn sleep(&mut self, until_ms: u64) {
+        self.away_until_ms = until_ms;
+    }
+
+    /// Its own clock jumps.
+    pub(super) fn step_clock(&mut self, by_ms: i64) {
+        self.off_ms = self.off_ms.saturating_add(by_ms);
+    }
+
+    pub(super) fn is_away(&self, now_ms: u64) -> bool {
+        now_ms < self.away_until_ms
+    }
+
+    /// Up, and has seen the room: a load balancer sends it people.
+    pub(super) fn is_ready(&self, now_ms: u64) -> bool {
+        !self.is_away(now_ms) && self.seen_ms > 0
+    }
+
+    fn set_clock(&self, now_ms: u64) {
+        self.local.set(now_ms.saturating_add_signed(self.off_ms));
+    }
+
+    /// Looks at the room, and calls the line on.
+    pub(super) fn beat(&mut self, store: &mut Store, now_ms: u64) -> Option<u64> {
+        self.set_clock(now_ms);
+        self.clock.heard(now_ms, self.clock.local_ms());
+        (self.cursor, self.paused, self.seen_ms) = (store.cursor, store.paused, now_ms);
+        if self.loaded_ms != store.loaded_ms {
+            if self.loaded_ms != 0 {
+                self.silence = Silence::default();
+            }
+            self.loaded_ms = store.loaded_ms;
+        }
+        let mut to = store.cursor;
+        if !store.paused {
+            let view = View {
+                now_ms,
+                ordered_ms: store.loaded_ms,
+                cursor: store.cursor,
+                line: store.line,
+                claimed: store.claimed,
+                gaps: &store.gaps,
+                presence: &self.presence,
+                meter: &store.meter,
+                rate: store.rate,
+                demand: store.demand(),
+                places: store.places(),
+            };
+            to = self.calling.decide(&view).to;
+        }
+        let from = store.cursor;
+        store.advance(from, to, now_ms).then_some(store.cursor)
+    }
+
+    /// Tells the room whom it heard, and hears of all; by the room's time at its last look.
+    pub(super) fn exchange(&mut self, store: &mut Store, now_ms: u64) {
+        self.set_clock(now_ms);
+        if self.clock.now_ms().saturating_sub(self.seen_ms) >= STALE_MS {
+            (self.silence, self.presence) = (Silence::default(), Presence::default());
+            return;
+        }
+        let now_ms = self.seen_ms;
+        if std::mem::take(&mut self.knows_lobby) {
+            self.silence = Silence::after_lobby(store.drawn.min(noted(store.rate)));
+        }
+        let lowest = self.rates.lowest(now_ms, store.rate);
+        let cursor = self.cursor;
+        let near = cursor.saturating_add(known(lowest));
+        let silent_to = self.silence.below(now_ms, store.line, near, Some(store.loaded_ms));
+        let from = cursor.saturating_sub(known(store.rate));
+        let to = cursor.saturating_add(noted(store.rate));
+        let heard = std::mem::take(&mut self.heard);
+        self.presence = store.presence(now_ms, heard.into_iter(), (from, to), silent_to);
+    }
+
+    /// A visitor near the front has been answered.
+    pub(super) fn hear(&mut self, position: u64, rate: crate::domain::rate::Rate) {
+        if position < self.cursor.saturating_add(noted(rate)) {
+            self.heard.insert(position);
+        }
+    }
+}

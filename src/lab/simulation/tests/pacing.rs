@@ -1,0 +1,97 @@
+//! Absentees, jumps of them, and rates.
+
+use super::super::scenario::Scenario;
+use super::super::{sets, world};
+use super::{kept, seconds};
+use crate::domain::rate::Rate;
+
+#[test]
+fn the_rate_is_used_in_order_and_never_exceeded_at_any_share_of_absentees() {
+    for share in [0.0, 0.3, 0.6, 0.9] {
+        for (seed, log) in kept(&sets::steady(share)) {
+            let figures = log.figures();
+            assert!(figures.windows > 300, "{share}, seed {seed}: {figures:?}");
+            assert!(figures.passed_by.is_some(), "{share}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn wr_05_a_jump_of_absentees_costs_seconds_at_most_and_nobody_is_passed_for_it() {
+    for (from, to) in [(0.0, 0.6), (0.6, 0.0), (0.3, 0.9), (0.9, 0.3)] {
+        for (seed, log) in kept(&sets::jump(from, to)) {
+            let figures = log.figures();
+            assert!(figures.windows > 300, "{from} to {to}, seed {seed}: {figures:?}");
+        }
+    }
+}
+
+#[test]
+fn wr_05_when_all_absentees_come_back_at_once_they_are_held_and_let_in_at_the_rate() {
+    for (seed, log) in kept(&sets::all_come_back()) {
+        let figures = log.figures();
+        assert!(figures.admitted > 3_900, "seed {seed}: {figures:?}");
+    }
+}
+
+#[test]
+fn mute_bots_and_hidden_tabs_starve_nobody() {
+    kept(&sets::mute(0.3));
+    kept(&sets::hidden(0.3));
+}
+
+#[test]
+fn wr_04_the_living_behind_nine_hundred_dead_places_are_in_by_the_rate_and_one_poll() {
+    let scenario = sets::nine_hundred_gone();
+    for (seed, log) in kept(&scenario) {
+        assert_eq!(log.admitted.len(), 100, "seed {seed}");
+        // The last of them may have been told to ask seldom, with so many ahead.
+        let polls = log.admitted.iter().map(|one| one.claimed_ms - one.asked_ms).max().unwrap();
+        let last = *log.slots().last().unwrap();
+        let in_ms = (seconds(last) * 1_000.0).ceil();
+        let allowed_ms = 100.0 / scenario.rate.get() * 1_000.0 + super::super::store::real(polls);
+        assert!(in_ms <= allowed_ms, "seed {seed}: {in_ms} ms, allowed {allowed_ms}");
+    }
+}
+
+#[test]
+fn wr_09_rates_below_one_and_with_fractions_are_met_exactly() {
+    for (per_second, most) in [(0.2, 12), (1.0, 60), (7.5, 450)] {
+        kept(&sets::at_rate(per_second));
+        for (seed, log) in kept(&Scenario::new("all there", per_second, 75)) {
+            let from = log.slots()[0];
+            let within = log.slots().iter().filter(|slot| **slot < from + 60_000.0).count();
+            let less = if per_second > 2.0 { 10 } else { 1 };
+            assert!((most - less..=most).contains(&within), "{per_second}, seed {seed}: {within}");
+        }
+    }
+}
+
+#[test]
+fn wr_08_six_hundred_a_minute_are_ten_in_each_second() {
+    let mut scenario = Scenario::new("all there", 10.0, 60);
+    scenario.rate = Rate::parse("600/min").unwrap();
+    for (seed, log) in kept(&scenario) {
+        assert!(log.most_in_a_second() <= 11, "seed {seed}");
+        let slots = log.slots();
+        for second in 3..59 {
+            let within = |slot: &&f64| (second..second + 1).contains(&whole(seconds(**slot)));
+            let used = slots.iter().filter(within).count();
+            assert!((9..=11).contains(&used), "seed {seed}: {used} in second {second}");
+        }
+    }
+}
+
+fn whole(seconds: f64) -> u64 {
+    world::whole(seconds)
+}
+
+#[test]
+fn wr_12_an_empty_line_saves_up_no_credit() {
+    for (seed, log) in kept(&sets::sudden()) {
+        let slots = log.slots();
+        let first = slots.partition_point(|slot| *slot < slots[0] + 1_000.0);
+        assert!(first <= 13, "seed {seed}: {first} in the first second");
+        assert!(slots.len() > 300, "seed {seed}: {}", slots.len());
+    }
+}
