@@ -102,6 +102,7 @@ fn room(parts: &Parts, sale: &Sale) -> Arc<Room> {
         token_ttl_ms: sale.token_ttl.ms(),
         places_per_ip: sale.places_per_ip,
         max_places: sale.max_places,
+        joins_waiting_max: parts.settings.limits.max_joins_waiting,
         units_per_buyer: cap(sale),
         stock_aware: sale.stock_aware,
     };

@@ -101,6 +101,7 @@ impl Default for Limits {
             max_connections: 10_000,
             max_connections_per_ip: 4_096,
             max_handshakes_per_ip: 64,
+            max_joins_waiting: 8_192,
             client: ClientLimits::default(),
             per_ip: quota(20, 60),
             per_account: quota(5, 20),

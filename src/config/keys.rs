@@ -85,6 +85,7 @@ pub const KEYS: &[(&str, Effect)] = &[
     ("limits.max_connections", Restart),
     ("limits.max_connections_per_ip", Restart),
     ("limits.max_handshakes_per_ip", Restart),
+    ("limits.max_joins_waiting", Restart),
     ("limits.client.proxy_header_timeout", Restart),
     ("limits.client.handshake_timeout", Restart),
     ("limits.client.first_request_timeout", Restart),

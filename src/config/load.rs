@@ -265,6 +265,7 @@ units = -1
             ("core.webhook = [{ url = \"http://a\", secret_env = \"whsec_x=\" }]", "core.webhook[0].secret_env", "name of an environment"),
             ("core.webhook = [{ url = \"http://a/\" }]", "core.webhook[0].secret_env", "is missing"),
             ("limits.max_handshakes_per_ip = 0", "limits.max_handshakes_per_ip", "at least 1"),
+            ("limits.max_joins_waiting = 0", "limits.max_joins_waiting", "at least 1"),
             ("limits.max_connections_per_ip = 0", "limits.max_connections_per_ip", "at least 1"),
             ("limits.client.max_age = \"0s\"", "limits.client.max_age", "at least"),
             ("limits.client.max_body_bytes = 0", "limits.client.max_body_bytes", "at least 1"),

@@ -226,6 +226,7 @@ fn limits(limits: &Limits, findings: &mut Findings<'_, '_>) {
         ("limits.max_connections", limits.max_connections),
         ("limits.max_connections_per_ip", limits.max_connections_per_ip),
         ("limits.max_handshakes_per_ip", limits.max_handshakes_per_ip),
+        ("limits.max_joins_waiting", limits.max_joins_waiting),
     ] {
         findings.must(most > 0, key, "must be at least 1");
     }

@@ -2,6 +2,8 @@
 //! round trip.
 
 use std::collections::VecDeque;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -9,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::{Room, out_of_reach};
+use crate::domain::comeback::Comebacks;
 use crate::domain::id::AccountId;
 use crate::domain::limits::AddressKey;
 use crate::domain::refusal::{Problem, Refusal};
@@ -67,7 +70,7 @@ impl Room {
         }
         let (reply, answer) = oneshot::channel();
         let waiting = Waiting { step: self.step(request), since: Instant::now(), reply };
-        self.joins.try_send(waiting).map_err(|_| overloaded())?;
+        self.joins.try_send(waiting).map_err(|_| self.overloaded())?;
         let (now_ms, run, joined) = answer.await.map_err(|_| out_of_reach())??;
         let sale = self.options.sale.clone();
         let ticket = Ticket {
@@ -107,6 +110,7 @@ impl Room {
     pub(super) async fn send_joins(&self, mut queue: mpsc::Receiver<Waiting>) {
         let mut held_back: VecDeque<Waiting> = VecDeque::new();
         let mut batch = Vec::with_capacity(JOINS_MAX);
+        let mut full_until: Option<Instant> = None;
         loop {
             if held_back.is_empty() {
                 if queue.recv_many(&mut batch, JOINS_MAX).await == 0 {
@@ -130,11 +134,27 @@ impl Room {
                 steps => self.store.join(steps, options.places_per_ip, options.max_places).await,
             };
             match answers {
-                Ok(Some(joins)) => self.answer(joins, batch.drain(..), &mut held_back),
-                Ok(None) => refuse_all(batch.drain(..), &out_of_reach()),
-                Err(error) => refuse_all(batch.drain(..), &self.failed("room.join", &error)),
+                Ok(Some(joins)) => {
+                    full_until = self.measure(steps.len(), full_until);
+                    self.answer(joins, batch.drain(..), &mut held_back);
+                }
+                Ok(None) => refuse_all(batch.drain(..), out_of_reach),
+                Err(error) => refuse_all(batch.drain(..), || self.failed("room.join", &error)),
             }
         }
+    }
+
+    /// How fast joins are written down is known while full steps follow each other.
+    fn measure(&self, joins: usize, full_until: Option<Instant>) -> Option<Instant> {
+        let now = Instant::now();
+        if joins < JOINS_MAX {
+            return None;
+        }
+        if let (Some(since), Ok(joins)) = (full_until, u32::try_from(joins)) {
+            let took_ms = now.duration_since(since).as_secs_f64() * 1_000.0;
+            self.comebacks().served(joins, took_ms);
+        }
+        Some(now)
     }
 
     fn answer(
@@ -150,7 +170,7 @@ impl Room {
                     held_back.push_back(waiting);
                     continue;
                 }
-                JoinAnswer::Ceiling => Err(overloaded()),
+                JoinAnswer::Ceiling => Err(self.overloaded()),
                 JoinAnswer::NotOpen => Err(self.not_open(joins.now_ms)),
                 JoinAnswer::Closed => Err(closed()),
                 JoinAnswer::Full => Err(full()),
@@ -166,11 +186,26 @@ impl Room {
         let detail = format!("Joining begins at {}.", rfc3339(opens_ms));
         Refusal::new(Problem::NotOpen, detail).retry_after_ms(opens_ms.saturating_sub(now_ms))
     }
+
+    /// One too many: nothing was written, and the same key may come again in its turn.
+    fn overloaded(&self) -> Refusal {
+        self.joins_refused.fetch_add(1, Ordering::Relaxed);
+        let opens_ms = self.snapshot.load().control.opens_ms;
+        let turn = self.comebacks().next_wait_ms(self.now_ms(), opens_ms, rand::random());
+        let detail =
+            "More people are joining than we can write down this second. Please try again.";
+        Refusal::new(Problem::Overloaded, detail).retry_after_ms(turn)
+    }
+
+    fn comebacks(&self) -> std::sync::MutexGuard<'_, Comebacks> {
+        self.comebacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn refuse_all(batch: impl Iterator<Item = Waiting>, refusal: &Refusal) {
+/// Each by a refusal of its own, so that they do not come again in the same instant.
+fn refuse_all(batch: impl Iterator<Item = Waiting>, refusal: impl Fn() -> Refusal) {
     for waiting in batch {
-        drop(waiting.reply.send(Err(refusal.clone())));
+        drop(waiting.reply.send(Err(refusal())));
     }
 }
 
@@ -187,9 +222,4 @@ fn too_many() -> Refusal {
     let detail = "Your network has as many places as it may have in this sale. Signing in, or \
                   another network, gives you a place of your own.";
     Refusal::new(Problem::TooManyPlaces, detail).retry_after_ms(60_000)
-}
-
-fn overloaded() -> Refusal {
-    let detail = "More people are joining than we can write down this second. Please try again.";
-    Refusal::new(Problem::Overloaded, detail).retry_after_ms(rand::random_range(1_000..4_000))
 }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -93,6 +94,21 @@ impl RoomMetrics {
     }
 }
 
+/// The same of the room itself; counters only rise.
+type JoinRow = (&'static str, &'static str, MetricType, fn(&Room) -> u64);
+
+const JOIN_ROWS: [JoinRow; 2] = [
+    ("room_joins_waiting", "Joins that wait to be written down", MetricType::Gauge, |room| {
+        u64::try_from(room.joins.max_capacity() - room.joins.capacity()).unwrap_or(u64::MAX)
+    }),
+    (
+        "room_joins_told_to_come_again",
+        "Joins that found no room to wait",
+        MetricType::Counter,
+        |room| room.joins_refused.load(Ordering::Relaxed),
+    ),
+];
+
 impl Collector for RoomMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         for (name, help, value) in ROWS {
@@ -100,6 +116,18 @@ impl Collector for RoomMetrics {
             for room in &self.rooms {
                 let value = ConstGauge::new(value(&room.snapshot(), room.now_ms()));
                 value.encode(family.encode_family(&[("sale", room.sale().as_str())])?)?;
+            }
+        }
+        for (name, help, kind, value) in JOIN_ROWS {
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for room in &self.rooms {
+                let labels = [("sale", room.sale().as_str())];
+                let encoder = family.encode_family(&labels)?;
+                match kind {
+                    MetricType::Counter => ConstCounter::new(value(room)).encode(encoder)?,
+                    _ => ConstGauge::new(i64::try_from(value(room)).unwrap_or(i64::MAX))
+                        .encode(encoder)?,
+                }
             }
         }
         self.encode_waits(&mut encoder)

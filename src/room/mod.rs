@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 pub use claim::{Claimed, Turn, missed};
@@ -33,6 +33,7 @@ pub use snapshot::{Reach, Snapshot};
 
 use crate::clock::{Clock, RoomClock};
 use crate::domain::admission::{Admission, LEEWAY_MS};
+use crate::domain::comeback::Comebacks;
 use crate::domain::id::SaleId;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::sale::Control;
@@ -41,9 +42,6 @@ use crate::store::redis::room::RoomStore;
 pub use crate::store::redis::room::{ControlChange, ControlNo, Publish};
 use crate::store::redis::{RedisFailure, RedisStore};
 use keys::Keys;
-
-/// How many joins may wait for a step on one node.
-const JOINS_WAITING_MAX: usize = 8_192;
 
 /// What a room is told by the settings; what may change during a sale is in its control record.
 #[derive(Debug, Clone)]
@@ -58,6 +56,8 @@ pub struct RoomOptions {
     pub places_per_ip: u32,
     /// Cap on places; 0 = none.
     pub max_places: u64,
+    /// Joins that may wait for a step; whoever is one too many is told when to come again.
+    pub joins_waiting_max: usize,
     /// The most units that one buyer may have, for the odds; 0 = no cap.
     pub units_per_buyer: u32,
     /// Nobody is called for units that those before will take.
@@ -79,6 +79,8 @@ pub struct Room {
     forecast: forecast::Forecast,
     lobby: Arc<lobby::Lobby>,
     joins: mpsc::Sender<join::Waiting>,
+    comebacks: Mutex<Comebacks>,
+    joins_refused: AtomicU64,
     /// Until [`Room::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
 }
@@ -91,12 +93,15 @@ impl Room {
         clock: RoomClock,
         options: RoomOptions,
     ) -> Arc<Self> {
-        let (joins, waiting) = mpsc::channel(JOINS_WAITING_MAX);
+        let (joins, waiting) =
+            mpsc::channel(options.joins_waiting_max.clamp(1, Semaphore::MAX_PERMITS));
         Arc::new(Self {
             store: RoomStore::new(redis, &options.sale),
             keys,
             clock,
             snapshot: ArcSwap::from_pointee(Snapshot::unseen(options.control.clone())),
+            comebacks: Mutex::new(Comebacks::new(options.joins_waiting_max)),
+            joins_refused: AtomicU64::new(0),
             options,
             out_of_reach: AtomicBool::new(false),
             spare: AtomicU64::new(0),

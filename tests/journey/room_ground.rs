@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stanchion::clock::{RoomClock, SystemClock};
+use stanchion::clock::{Clock, RoomClock, SystemClock};
 use stanchion::config::settings::Sale;
 use stanchion::domain::id::{SaleId, Sku};
 use stanchion::domain::limits::AddressKey;
@@ -40,6 +40,7 @@ pub(crate) struct RoomGround {
     pub(crate) token_ttl_ms: u64,
     pub(crate) places_per_ip: u32,
     pub(crate) max_places: u64,
+    pub(crate) joins_waiting_max: usize,
     pub(crate) beacon_round: u64,
     pub(crate) stock_aware: bool,
     running: CancellationToken,
@@ -126,6 +127,7 @@ impl RoomGround {
             token_ttl_ms: 600_000,
             places_per_ip: 0,
             max_places: 0,
+            joins_waiting_max: 8_192,
             beacon_round: 0,
             stock_aware: true,
             _until_dropped: running.clone().drop_guard(),
@@ -187,16 +189,22 @@ impl RoomGround {
 
     /// A gateway's room, at work, once it has seen Redis.
     pub(crate) async fn room(&self) -> Arc<Room> {
+        self.room_by(Arc::new(SystemClock)).await
+    }
+
+    /// The same on a machine whose clock may be off.
+    pub(crate) async fn room_by(&self, clock: Arc<dyn Clock>) -> Arc<Room> {
         let options = RoomOptions {
             sale: self.sale.clone(),
             control: self.file.clone(),
             token_ttl_ms: self.token_ttl_ms,
             places_per_ip: self.places_per_ip,
             max_places: self.max_places,
+            joins_waiting_max: self.joins_waiting_max,
             units_per_buyer: 1,
             stock_aware: self.stock_aware,
         };
-        let clock = RoomClock::new(Arc::new(SystemClock));
+        let clock = RoomClock::new(clock);
         let room = Room::new(self.redis.clone(), self.keys.clone(), clock, options);
         tokio::spawn(room.clone().run(self.running.child_token()));
         let seen = room.clone();

@@ -181,6 +181,7 @@ every_key! {[
     limits_max_connections "limits.max_connections" => 7;
     limits_max_connections_per_ip "limits.max_connections_per_ip" => 7;
     limits_max_handshakes_per_ip "limits.max_handshakes_per_ip" => 7;
+    limits_max_joins_waiting "limits.max_joins_waiting" => 7;
     limits_client_proxy_header_timeout "limits.client.proxy_header_timeout" => "7s";
     limits_client_handshake_timeout "limits.client.handshake_timeout" => "7s";
     limits_client_first_request_timeout "limits.client.first_request_timeout" => "7s";

@@ -18,6 +18,9 @@ pub struct Limits {
     /// Connections of one address whose first request has not been read, trusted proxies not
     /// counted. Restart-only.
     pub max_handshakes_per_ip: usize,
+    /// Joins of one sale that may wait to be written down; more are told when to come again.
+    /// Restart-only.
+    pub max_joins_waiting: usize,
     /// What one connection or request of a client may take.
     pub client: ClientLimits,
     /// Anonymous visitors on gated paths and joins; IPv6 by /64.
