@@ -31,10 +31,11 @@ fn main() -> io::Result<()> {
         let body = match extension {
             // No string and no selector of ours holds these pairs.
             "css" => dense(&trimmed(&source), "{},;:").replace(['\n'], "").replace(";}", "}"),
-            "js" => dense(&trimmed(&source), "{}(),;:=<>?&|+*/-%")
+            "js" => dense(&trimmed(&source), "{}(),;:=<>?&|+*/!-%")
                 .replace(";\n", ";")
                 .replace("{\n", "{")
                 .replace(",\n", ",")
+                .replace("\n}", "}")
                 .replace(";}", "}"),
             _ => source,
         };

@@ -7,6 +7,10 @@
   const words = say.dataset;
   const lang = document.documentElement.lang;
   let room = byId("room");
+  const find = (what) => room.querySelector(what);
+  const put = (el, text) => {
+    if (el.textContent !== text) el.textContent = text;
+  };
   let plainTitle = document.title;
   const { sale, next } = room.dataset;
   const base = `/_stanchion/${sale}`;
@@ -64,18 +68,18 @@
   const notice = (text) => {
     const el = byId("notice");
     el.hidden = !text;
-    if (el.textContent !== text) el.textContent = text;
+    put(el, text);
   };
 
   // Once a second: what runs by itself.
   const tick = () => {
-    const count = room.querySelector("[data-count]");
-    const ahead = room.querySelector("[data-live=ahead]");
+    const count = find("[data-count]");
+    const ahead = find("[data-live=ahead]");
     let short = "";
     if (count) {
       const left = Math.max(0, Math.ceil((count.dataset.count - now()) / 1000));
       short = clockFace(left);
-      if (count.textContent !== short) count.textContent = short;
+      put(count, short);
       if ([600, 300, 60, 30, 10].includes(left)) speak(count.parentNode.textContent);
     } else if (ahead) {
       short = words.ahead.replace("{}", ahead.textContent);
@@ -88,9 +92,7 @@
   };
 
   const show = (name, text) => {
-    for (const el of room.querySelectorAll(`[data-live=${name}]`)) {
-      if (el.textContent !== text) el.textContent = text;
-    }
+    for (const el of room.querySelectorAll(`[data-live=${name}]`)) put(el, text);
   };
   const paint = ({ place, eta_seconds: wait, odds, stock }) => {
     show("wait", wait ? waitRange(wait) : words.unknown);
@@ -107,7 +109,7 @@
       // Often enough to know, seldom enough to hear something else.
       if (Date.now() - spoken > 30000) speak(byId(ahead ? "some" : "none").textContent);
     }
-    const section = room.querySelector(".stock");
+    const section = find(".stock");
     if (section) section.hidden = !stock;
     if (section && stock) {
       const { available, held, confirmed } = stock;
@@ -124,13 +126,14 @@
   const hasPlace = ({ state }) => state !== "none" && state !== "left";
   // Which page tells it best; `PageState::of` decides the same way.
   const pageOf = ({ phase, paused, sold_out: soldOut, stock, place }) => {
-    if (place.state === "admitted") return "admitted";
-    if (place.state === "left" && (phase === "lobby" || phase === "drawing")) return "left";
+    const { state } = place;
+    if (state === "admitted") return state;
+    if (state === "left" && (phase === "lobby" || phase === "drawing")) return state;
     if (phase !== "open") return phase;
     if (soldOut && stock && !stock.held) return "gone";
-    if (place.state === "missed" || place.state === "left") return place.state;
+    if (state === "missed" || state === "left") return state;
     if (paused) return "paused";
-    if (place.state === "called") return place.admitted_at ? "booked" : "called";
+    if (state === "called") return place.admitted_at ? "booked" : state;
     if (soldOut) return "all-held";
     return hasPlace(place) ? "waiting" : "open";
   };
@@ -139,7 +142,7 @@
   let failures = 0;
   // When the server was last heard, and when it wants to be asked again.
   let heard = 0;
-  let told = Number(room.dataset.poll);
+  let told = +room.dataset.poll;
   // The stream of events; where there can be none, polls.
   let source;
   let polls = !window.EventSource;
@@ -153,13 +156,16 @@
   };
   // Nothing is tried again before this.
   let rest = 0;
-  const trouble = (text, wait = 0) => {
+  const trouble = (text, wait = 0, turn = 0) => {
     failures = Math.min(failures + 1, 5);
     notice(text);
-    const ms = Math.max(wait, 1000 * 2 ** failures * (0.5 + Math.random()));
+    // A turn is kept as told: the server has spread them out, and whoever comes later may be late.
+    const ms = turn || Math.max(wait, 1000 * 2 ** failures * (0.5 + Math.random()));
     rest = Date.now() + ms;
     askAgainIn(ms);
+    return ms;
   };
+  const lost = () => trouble(words.offline);
   const ask = async (what, init = {}) => {
     const headers = { Accept: "application/json", ...init.headers };
     const signal = AbortSignal.timeout?.(10000);
@@ -189,7 +195,7 @@
     room.replaceWith(fresh);
     room = fresh;
     plainTitle = page.title;
-    const headline = room.querySelector("h1");
+    const headline = find("h1");
     if (focused) headline.focus();
     speak(headline.textContent);
     tick();
@@ -205,8 +211,15 @@
 
   let tried = false;
   let full = 0;
+  // The same join once more, at its turn: with the key that is kept.
+  const joinIn = (ms) =>
+    setTimeout(() => {
+      tried = false;
+      join().catch(noJoin);
+    }, ms);
+  const noJoin = () => joinIn(lost());
   const join = async () => {
-    const form = room.querySelector("form[data-join]");
+    const form = find("form[data-join]");
     if (!form || tried || document.hidden) return;
     tried = true;
     const { code, busy, body, wait } = await alone(() => {
@@ -215,10 +228,7 @@
       form.join_key.value = key;
       return ask("/join", post({ "Idempotency-Key": key }));
     });
-    if (busy) {
-      tried = false;
-      return trouble(words.busy, wait);
-    }
+    if (busy) return joinIn(trouble(words.busy, wait, body.code === "overloaded" && wait));
     await turn(`joined ${code}`);
     listenAnew(0);
     if (code > 299) notice(body.detail || body.title || "");
@@ -249,18 +259,20 @@
   };
   // A slot waits two seconds only, so this runs in a hidden tab too.
   const collectIn = (ms) => {
-    slot ||= setTimeout(() => claim().catch(() => trouble(words.offline)), Math.max(0, ms) + 20);
+    slot ||= setTimeout(() => claim().catch(lost), Math.max(0, ms) + 20);
   };
 
   const act = async (status) => {
-    if (failures) notice("");
-    failures = 0;
+    if (failures && Date.now() >= rest) {
+      notice("");
+      failures = 0;
+    }
     paint(status);
     heard = Date.now();
     told = Math.max(1000, status.poll_after_ms) * (1 + 0.3 * Math.random());
     const page = pageOf(status);
     if (polls) {
-      const count = room.querySelector("[data-count]")?.dataset.count - now();
+      const count = find("[data-count]")?.dataset.count - now();
       askAgainIn(count > 0 ? Math.min(told, count + 300 + 2000 * Math.random()) : told);
     } else if (page === "admitted" || page === "closed") hangUp();
     if (page === "admitted" && goOn()) return;
@@ -287,7 +299,7 @@
       learnTime(body.server_time, sent);
       await act(body);
     } catch {
-      trouble(words.offline);
+      lost();
     }
   };
 
@@ -302,7 +314,7 @@
       learnTime(status.server_time, Date.now());
       if (acting) return paint(status);
       acting = true;
-      await act(status).catch(() => trouble(words.offline));
+      await act(status).catch(lost);
       acting = false;
     };
     source.onerror = () => {
@@ -338,12 +350,9 @@
     addEventListener("online", wake);
     // A place asked for by hand is another place: it has its own key.
     document.addEventListener("submit", () => stored("key", ""));
-    if (state === "lobby" || state === "open") {
-      join().catch(() => {
-        tried = false;
-        trouble(words.offline);
-      });
-    }
+    // A page that says that a join found no room comes with the key of that join, and its turn.
+    if (retry) joinIn(retry);
+    else if (state === "lobby" || state === "open") join().catch(noJoin);
     askAgainIn(retry ? Math.max(3000, retry) : !polls || state === "admitted" || state === "called" ? 0 : told * (0.5 + Math.random()));
   }
 }

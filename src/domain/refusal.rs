@@ -71,6 +71,8 @@ pub enum Problem {
     CoreUnavailable,
     /// The settings were refused.
     ConfigRefused,
+    /// A fault of ours.
+    InternalError,
 }
 
 use Problem as P;
@@ -78,13 +80,14 @@ use Problem as P;
 impl Problem {
     /// All of them, for the catalogue of problem pages.
     #[rustfmt::skip]
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         P::Waiting, P::NotOpen, P::Closed, P::SignInRequired, P::AccountUnavailable, P::Frozen,
         P::VersionMismatch, P::BelowTaken, P::NotCalled, P::Missed, P::Paused, P::SoldOut,
         P::Insufficient, P::OverCap, P::HoldExpired, P::Released, P::AlreadyOrdered, P::InProgress,
         P::PaymentConflict, P::KeyReused, P::UnknownSku, P::UnknownOrder, P::UnknownSale,
         P::NotAdmitted, P::SaleFull, P::TooManyPlaces, P::RateLimited, P::BadRequest,
         P::BodyTooLarge, P::Overloaded, P::ShopUnavailable, P::CoreUnavailable, P::ConfigRefused,
+        P::InternalError,
     ];
 
     /// Name, HTTP status and title.
@@ -123,6 +126,7 @@ impl Problem {
             P::ShopUnavailable => ("shop-unavailable", 502, "The shop is not answering"),
             P::CoreUnavailable => ("core-unavailable", 503, "Checkout is not answering"),
             P::ConfigRefused => ("config-refused", 422, "Settings refused"),
+            P::InternalError => ("internal-error", 500, "Something broke"),
         }
     }
 

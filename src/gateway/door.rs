@@ -12,9 +12,9 @@ use super::asked::Asked;
 use super::pipeline::{Way, is_about, is_read, next_after_refusal};
 use super::reader::reader;
 use super::route::{Call, Own, Route};
-use super::{Gateway, own, respond};
+use super::{Gateway, broken, own, respond};
 use crate::domain::path::Canonical;
-use crate::domain::refusal::Refusal;
+use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::{Body, Drained};
 use crate::http::client_ip::Client;
 use crate::http::guard;
@@ -31,7 +31,7 @@ struct Outside {
 }
 
 impl Gateway {
-    /// Answers one request; whatever goes wrong is an answer too. What need not wait is answered
+    /// Answers one request; whatever goes wrong is an answer too, a fault of ours as well. What need not wait is answered
     /// at once, and the rest is boxed: a connection has no room for it while it is idle.
     pub fn handle(self: &Arc<Self>, request: Request<Incoming>, peer: Peer) -> Answering {
         let method = request.method().clone();
@@ -46,12 +46,12 @@ impl Gateway {
             Ok(asked) => asked,
             Err(response) => return done(response),
         };
-        if let Some(answer) = self.at_once(&mut asked) {
+        if let Some(answer) = broken::caught_at_once(|| self.at_once(&mut asked)) {
             return done(self.told(&mut asked, answer));
         }
         let gateway = Arc::clone(self);
         Either::Right(Box::pin(async move {
-            let answer = gateway.answer(&mut asked).await;
+            let answer = broken::caught(gateway.answer(&mut asked)).await;
             let mut response = gateway.told(&mut asked, answer);
             if asked.drop_body().await == Drained::Cut && asked.is_http1() {
                 respond::close(&mut response);
@@ -111,7 +111,11 @@ impl Gateway {
             Err(refusal) => {
                 let sale = self.sales.iter().find(|sale| is_about(asked, sale));
                 let next = next_after_refusal(asked, sale);
-                self.refused(&refusal, asked.reader(), sale, &next)
+                let mut response = self.refused(&refusal, asked.reader(), sale, &next);
+                if refusal.problem == Problem::InternalError && asked.is_http1() {
+                    respond::close(&mut response);
+                }
+                response
             }
         };
         if let Some(standing) = asked.standing {

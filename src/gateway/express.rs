@@ -91,7 +91,12 @@ pub(super) async fn straight_through(
         // Whoever cannot be counted is shown the line.
         Err(_) => return Ok(None),
     }
-    let place = waiting::take_place(asked, sale, visitor, waiting::fresh_key()).await?;
+    let place = match waiting::take_place(asked, sale, visitor, waiting::fresh_key()).await {
+        Ok(place) => place,
+        // The page joins as well, and comes again when there is room.
+        Err(refusal) if waiting::is_passing(&refusal) => return Ok(None),
+        Err(refusal) => return Err(refusal),
+    };
     let called = async {
         while !waiting::is_called(sale, &place.ticket) {
             tokio::time::sleep(LOOK_EVERY).await;

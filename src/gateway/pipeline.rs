@@ -58,7 +58,7 @@ impl Gateway {
             Route::Own(Own::PassPage) => Ok(Self::pass_page(asked)),
             Route::Own(Own::Redeem) => {
                 self.refuse_foreign(asked)?;
-                self.count(asked, Subject::Address(AddressKey::of(asked.client.ip)))?;
+                self.count(asked, "", Subject::Address(AddressKey::of(asked.client.ip)))?;
                 self.redeem_any(asked).await
             }
             Route::Own(Own::Sale(sale, call)) => self.called(asked, sale, call, now_ms).await,
@@ -77,14 +77,14 @@ impl Gateway {
         match &visitor.pass {
             Some(_) if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
             Some(pass) => {
-                self.limit(asked, &visitor, Deed::Act, Some(&pass.admission.sub))?;
+                self.limit(asked, sale, &visitor, Deed::Act, Some(&pass.admission.sub))?;
                 let permit = Permit::Admitted(pass, &sale.room);
                 let mut response = self.shop.forward(asked, &permit).await?;
                 renewal::hand_out(&mut response, asked, sale, &visitor);
                 Ok(response)
             }
             None => {
-                self.limit(asked, &visitor, Deed::Look, visitor.holder())?;
+                self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
                 if let Some(done) = self.past_the_line(asked, sale, &visitor).await {
                     return done;
                 }
@@ -114,14 +114,14 @@ impl Gateway {
             }
             _ => self.visitor(asked, sale, now_ms).await?,
         };
-        self.limit_call(asked, call, &visitor)?;
+        self.limit_call(asked, sale, call, &visitor)?;
         match call {
             Call::Page => {
                 let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
                 let page = queue_page::show(asked, sale, &visitor, &self.login_url)?;
                 Ok(tie::hand_out(page, asked, sale, tied))
             }
-            Call::Join => waiting::join(asked, sale, &visitor).await,
+            Call::Join => waiting::join(asked, sale, &visitor, &self.login_url).await,
             Call::Status => self.polled(asked, sale, now_ms),
             Call::Events => self.streams.open(sale, &visitor),
             Call::Leave => leaving::leave(asked, sale, &visitor).await,
@@ -145,7 +145,7 @@ impl Gateway {
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
         let visitor = identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?;
-        self.limit_call(asked, Call::Status, &visitor)?;
+        self.limit_call(asked, sale, Call::Status, &visitor)?;
         Ok(waiting::status(sale, &visitor))
     }
 
@@ -198,7 +198,7 @@ impl Gateway {
         let mut visitor = self.visitor(asked, sale, now_ms).await?;
         sale.renew(&mut visitor).await;
         if visitor.pass.is_none() {
-            self.limit(asked, &visitor, Deed::Look, visitor.holder())?;
+            self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
             if sale.room.is_bypassed() {
                 visitor.take_over(bypass::bypass(sale, &visitor).await);
             }
@@ -224,52 +224,6 @@ impl Gateway {
             Vouched::TooMany(wait) if visitor.is_unknown() => Err(limiter::too_many_cookies(wait)),
             _ => Ok(visitor),
         }
-    }
-
-    /// Counts a request against the narrowest that is known of its visitor.
-    fn limit(
-        &self,
-        asked: &mut Asked,
-        visitor: &Visitor,
-        deed: Deed,
-        holder: Option<&str>,
-    ) -> Result<(), Refusal> {
-        let account = visitor.account_id();
-        self.count(asked, Subject::narrowest(deed, holder, account, asked.client.ip))
-    }
-
-    fn count(&self, asked: &mut Asked, subject: Subject<'_>) -> Result<(), Refusal> {
-        let is_known = !subject.is_stranger();
-        let (standing, counted) = match self.limiter.load().count(subject) {
-            Ok(standing) => (standing, Ok(())),
-            Err((standing, refusal)) => (standing, Err(refusal)),
-        };
-        // Only who keeps to the quota: one ticket must not open all doors of a node.
-        if is_known && counted.is_ok() {
-            asked.peer.guest.know();
-        }
-        asked.standing = Some(standing);
-        counted
-    }
-
-    fn limit_call(&self, asked: &mut Asked, call: Call, visitor: &Visitor) -> Result<(), Refusal> {
-        let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
-        let (deed, holder) = match call {
-            Call::Recover => {
-                let address = AddressKey::of(asked.client.ip);
-                return self.count(asked, Subject::Recovery(address));
-            }
-            Call::Status if visitor.holder().is_none() => return Ok(()),
-            Call::Page | Call::Status | Call::Events => (Deed::Look, visitor.holder()),
-            Call::Draw | Call::DrawCheck | Call::Receipt | Call::Stock => {
-                (Deed::Look, visitor.holder())
-            }
-            Call::Join | Call::Claim | Call::Leave => (Deed::Act, visitor.holder()),
-            Call::Reserve | Call::Orders | Call::Release(_) | Call::Extend(_) => {
-                (Deed::Act, pass.or(visitor.holder()))
-            }
-        };
-        self.limit(asked, visitor, deed, holder)
     }
 
     pub(super) fn refused(

@@ -7,7 +7,7 @@ use super::asked::{Asked, own_path};
 use super::cookies::Kind as Token;
 use super::express::{claim_here, line_is_empty, straight_through};
 use super::identify::{Renewal, Visitor, keeps_dead_ticket};
-use super::pages::{PageState, PageView};
+use super::pages::{PageState, PageView, ProblemNote};
 use super::reader::{Reader, is_crawler, is_prefetch};
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
@@ -81,6 +81,34 @@ pub(super) fn show(
     Ok(page(asked, sale, showing, StatusCode::OK, login_url))
 }
 
+/// In place of a join by a form that found no room: the page comes again by itself, and by script
+/// or button as the same join. Nobody keeps an answer to a POST, so it may name the join.
+pub(super) fn not_joined(
+    asked: &Asked,
+    sale: &SaleGate,
+    visitor: &Visitor,
+    join: NotJoined,
+    login_url: &str,
+) -> Response<Body> {
+    let next = join.next.as_deref().and_then(own_path);
+    let next = next.map_or_else(|| sale.way_in(), str::to_owned);
+    let mut showing = Showing::new(sale, visitor, &next);
+    let status = StatusCode::from_u16(join.refusal.http_status());
+    let retry = join.refusal.clone();
+    showing.not_joined = Some(join);
+    let status = status.unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let mut response = page(asked, sale, showing, status, login_url);
+    respond::retry_after(response.headers_mut(), &retry);
+    response
+}
+
+/// A join that may be tried again as it is.
+pub(super) struct NotJoined {
+    pub(super) refusal: Refusal,
+    pub(super) key: String,
+    pub(super) next: Option<String>,
+}
+
 /// Come back later: no place, no cookie.
 fn turn_crawlers_away(asked: &Asked) -> Result<(), Refusal> {
     if !is_crawler(asked.headers()) {
@@ -121,6 +149,7 @@ pub(super) struct Showing {
     next: String,
     account: Option<AccountId>,
     not_submitted: bool,
+    not_joined: Option<NotJoined>,
     is_anybodys: bool,
 }
 
@@ -135,6 +164,7 @@ impl Showing {
             next: next.to_owned(),
             account: visitor.account_id().cloned(),
             not_submitted: false,
+            not_joined: None,
             is_anybodys: false,
         }
     }
@@ -172,7 +202,8 @@ fn page(
         };
         view.login_url = Some(respond::sign_in_link(login_url, &back));
     }
-    let mut response = respond::page(status, &view, Kind::Queue);
+    let kind = if view.not_joined { Kind::Unavailable } else { Kind::Queue };
+    let mut response = respond::page(status, &view, kind);
     if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         let seconds = HeaderValue::from(view.poll_after_ms.div_ceil(1000));
         response.headers_mut().insert(header::RETRY_AFTER, seconds);
@@ -210,6 +241,11 @@ fn view(sale: &SaleGate, showing: Showing) -> PageView {
     view.next = showing.next;
     if !showing.is_anybodys {
         view.join_key = waiting::fresh_key();
+    }
+    if let Some(NotJoined { refusal, key, .. }) = showing.not_joined {
+        (view.not_joined, view.join_key) = (true, key);
+        view.retry_after_ms = refusal.retry_after_ms;
+        view.problem = Some(ProblemNote { problem: refusal.problem, detail: refusal.detail });
     }
     view.account = showing.account.is_some();
     view.admitted_ms = showing.slot_ms;

@@ -11,6 +11,8 @@ use super::bypass::{Brought, admitted, bypass};
 use super::cookies::{self, Kind as Token};
 use super::core_client::IDEMPOTENCY_KEY;
 use super::identify::Visitor;
+use super::queue_page::{self, NotJoined};
+use super::reader::Reader;
 use super::reading::Wire;
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
@@ -57,12 +59,21 @@ pub(super) async fn join(
     asked: &mut Asked,
     sale: &SaleGate,
     visitor: &Visitor,
+    login_url: &str,
 ) -> Result<Response<Body>, Refusal> {
     let wire = asked.wire()?;
     let body: JoinBody = asked.read_as().await?;
     let key = join_key(asked, &body)?;
-    let place = take_place(asked, sale, visitor, key).await?;
-    Ok(joined(asked, sale, place, wire, body.next.as_deref()))
+    match take_place(asked, sale, visitor, key.clone()).await {
+        Ok(place) => Ok(joined(asked, sale, place, wire, body.next.as_deref())),
+        Err(refusal)
+            if wire == Wire::Form && asked.reader() == Reader::Person && is_passing(&refusal) =>
+        {
+            let join = NotJoined { refusal, key, next: body.next };
+            Ok(queue_page::not_joined(asked, sale, visitor, join, login_url))
+        }
+        Err(refusal) => Err(refusal),
+    }
 }
 
 /// What whoever has a place is told.
@@ -85,6 +96,11 @@ pub(super) fn joined(
     };
     set_cookie(&mut response, Token::Ticket, sale, asked.client.https, place.token);
     response
+}
+
+/// Whether the same join may be let in a moment later.
+pub(super) fn is_passing(refusal: &Refusal) -> bool {
+    matches!(refusal.problem, Problem::Overloaded | Problem::Paused)
 }
 
 /// The key that makes a double click one place: the header's, the form's, or one for this once.

@@ -77,6 +77,8 @@ impl Line {
                 lead_ms: meter.lead_ms(now),
                 rate: self.rate,
                 demand: None,
+                ordered_ms: START_MS,
+                places: None,
             };
             let to = (cursor + pacer.step(seen).call).min(self.people);
             for at in cursor..to {

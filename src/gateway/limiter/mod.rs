@@ -71,8 +71,13 @@ impl<C: Clock + Clone> Limiter<C> {
         ]
     }
 
-    /// Counts one request; how its subject stands then.
-    pub(super) fn count(&self, subject: Subject<'_>) -> Result<Standing, (Standing, Refusal)> {
+    /// Counts one request about a sale ("" = about none); how its subject stands then. A storm of
+    /// one sale uses up nothing of what the same people may do in another.
+    pub(super) fn count(
+        &self,
+        sale: &str,
+        subject: Subject<'_>,
+    ) -> Result<Standing, (Standing, Refusal)> {
         let (limit, who, keyed) = match subject {
             Subject::Admission(_) => ("per_admission", "this visitor", &self.per_admission),
             Subject::Poll(_) => ("poll", "this place in line", &self.poll),
@@ -81,10 +86,12 @@ impl<C: Clock + Clone> Limiter<C> {
             Subject::Recovery(_) => ("recovery", "your network", &self.recovery),
         };
         let quota = keyed.quota();
-        keyed.check(&subject).map(|left| Standing::served(limit, quota, left)).map_err(|wait| {
-            self.metrics.refused(limit);
-            (Standing::refused(limit, quota, wait), refusal(who, wait))
-        })
+        keyed.check(&(sale, subject)).map(|left| Standing::served(limit, quota, left)).map_err(
+            |wait| {
+                self.metrics.refused(limit);
+                (Standing::refused(limit, quota, wait), refusal(who, wait))
+            },
+        )
     }
 
     /// Drops keys that have all of their quota again, which is as if they had never come.
@@ -123,6 +130,8 @@ mod tests {
     use crate::domain::id::AccountId;
     use crate::domain::limits::AddressKey;
 
+    const DROP: &str = "spring-drop";
+
     fn address(last: u8) -> Subject<'static> {
         Subject::Address(AddressKey::of(std::net::IpAddr::from([10, 0, 0, last])))
     }
@@ -137,30 +146,31 @@ mod tests {
         let clock = FakeRelativeClock::default();
         let limiter = limiter(&clock);
         for _ in 0..60 {
-            limiter.count(address(1)).unwrap();
+            limiter.count(DROP, address(1)).unwrap();
         }
 
-        let (_, refused) = limiter.count(address(1)).unwrap_err();
+        let (_, refused) = limiter.count(DROP, address(1)).unwrap_err();
         assert_eq!(refused.retry_after_ms, Some(50));
         assert_eq!(refused.retry_after_seconds(), Some(1));
 
         clock.advance(Duration::from_millis(49));
-        assert!(limiter.count(address(1)).is_err());
+        assert!(limiter.count(DROP, address(1)).is_err());
         clock.advance(Duration::from_millis(1));
-        assert!(limiter.count(address(1)).is_ok());
+        assert!(limiter.count(DROP, address(1)).is_ok());
     }
 
     #[test]
     fn one_address_used_up_leaves_others_and_accounts_alone() {
         let clock = FakeRelativeClock::default();
         let limiter = limiter(&clock);
-        while limiter.count(address(1)).is_ok() {}
+        while limiter.count(DROP, address(1)).is_ok() {}
 
-        assert!(limiter.count(address(2)).is_ok());
+        assert!(limiter.count(DROP, address(2)).is_ok());
+        assert!(limiter.count("other-drop", address(1)).is_ok());
         let account = AccountId::parse("ann").unwrap();
-        assert!(limiter.count(Subject::Account(&account)).is_ok());
-        assert!(limiter.count(Subject::Poll("ann")).is_ok());
-        assert!(limiter.count(Subject::Admission("ann")).is_ok());
+        assert!(limiter.count(DROP, Subject::Account(&account)).is_ok());
+        assert!(limiter.count(DROP, Subject::Poll("ann")).is_ok());
+        assert!(limiter.count(DROP, Subject::Admission("ann")).is_ok());
     }
 
     #[test]
@@ -172,7 +182,7 @@ mod tests {
         let mut more = settings;
         more.poll.burst = 7;
         let changed = limiter.changed(&more).unwrap();
-        let standing = changed.count(Subject::Poll("ann")).unwrap();
+        let standing = changed.count(DROP, Subject::Poll("ann")).unwrap();
         assert_eq!(standing, Standing::served("poll", more.poll.into(), 6));
     }
 
@@ -186,11 +196,11 @@ mod tests {
         // The shortest interval told is a second; pages and reloads come on top.
         for second in 0..60 {
             for subject in &subjects {
-                limiter.count(Subject::Poll(subject)).unwrap();
+                limiter.count(DROP, Subject::Poll(subject)).unwrap();
             }
             // A neighbour at the same address tries to join all the time.
             for _ in 0..100 {
-                match limiter.count(address(1)) {
+                match limiter.count(DROP, address(1)) {
                     Ok(_) => joins.0 += 1,
                     Err(_) => joins.1 += 1,
                 }
@@ -217,14 +227,14 @@ mod tests {
         let (flood, seconds) = (1_000_000, 30);
         let mut refused = 0;
         for n in 0..flood {
-            refused += usize::from(limiter.count(network(n)).is_err());
+            refused += usize::from(limiter.count(DROP, network(n)).is_err());
             if n % (flood / seconds) == 0 {
                 clock.advance(Duration::from_secs(1));
             }
         }
 
         assert!(limiter.per_ip.len() <= cells::KEYS_MAX);
-        assert!(limiter.count(network(flood)).is_ok(), "{refused} of the flood were refused");
+        assert!(limiter.count(DROP, network(flood)).is_ok(), "{refused} of the flood were refused");
         clock.advance(Duration::from_mins(1));
         limiter.sweep();
         assert_eq!(limiter.per_ip.len(), 0);

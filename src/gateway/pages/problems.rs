@@ -70,6 +70,8 @@ pub(super) fn english(problem: P) -> (&'static str, &'static str) {
             "Your place is kept. Try again in a moment."),
         P::CoreUnavailable => ("Orders have to wait a moment",
             "The part that keeps count of the units is not answering. Nothing was taken and nothing is lost; try again in a moment."),
+        P::InternalError => ("Something broke at our end",
+            "This one request failed through a fault of ours, and nothing was let through by it. Your place is kept; try again, an order with the same key."),
         P::ConfigRefused => ("The settings were refused",
             "The new settings have a mistake, so the old ones stay in force."),
     }

@@ -259,6 +259,12 @@ impl<'a> Page<'a> {
         Some((label, self.t.number.replace("{}", &grouped(n.saturating_add(1)))))
     }
 
+    /// Why a join found no room.
+    fn not_joined(&self) -> Option<&str> {
+        let why = self.v.problem.as_ref().map(|note| note.detail.as_str());
+        why.filter(|_| self.v.not_joined)
+    }
+
     fn odds_text(&self) -> Option<&'static str> {
         self.v.odds.map(|odds| self.t.odds_word(odds))
     }
@@ -358,6 +364,7 @@ fn refresh<'a>(v: &'a PageView, next: &'a str) -> Option<Refresh<'a>> {
     let told = |ms: u64| ms.div_ceil(1_000).max(RELOAD_SECONDS_MIN);
     let usual = v.poll_after_ms.div_ceil(1_000).clamp(RELOAD_SECONDS_MIN, RELOAD_SECONDS_MAX);
     let (seconds, to) = match v.state {
+        _ if v.not_joined => (told(v.retry_after_ms?), Some(next)),
         PageState::Upcoming => (until(v.lobby_opens_ms).unwrap_or(usual) + 1, None),
         PageState::Lobby => (until(v.opens_ms).unwrap_or(usual) + 1, None),
         PageState::Drawing | PageState::Waiting | PageState::Paused | PageState::AllHeld => {

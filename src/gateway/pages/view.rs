@@ -133,6 +133,8 @@ pub struct PageView {
     pub problem: Option<ProblemNote>,
     /// The request carried a body that did not reach the shop; the page says so.
     pub not_submitted: bool,
+    /// A join found no room; the page says so and comes again as the same join.
+    pub not_joined: bool,
 }
 
 impl PageView {
@@ -161,6 +163,7 @@ impl PageView {
             login_url: None,
             problem: None,
             not_submitted: false,
+            not_joined: false,
         }
     }
 
