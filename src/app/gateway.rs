@@ -127,6 +127,8 @@ fn serve(
     let caps = Caps {
         connections: limits.max_connections_per_ip,
         handshakes: limits.max_handshakes_per_ip,
+        spare: limits.max_spare_per_ip,
+        turn: limits.client.handshake_timeout.duration() / 2,
     };
     let guests = Guests::new(caps, AddressKey::network);
     let seats = Arc::new(Semaphore::new(limits.max_connections));

@@ -24,7 +24,9 @@ pub(super) fn cure(key: &str, said: &str) -> String {
             format!("must be a text in quotes, as {}, found {found}", example(last))
         }
         Some((found, "a boolean")) => format!("must be true or false, found {found}"),
-        Some((found, "a sequence")) if matches!(last, "sale" | "sku" | "listener" | "webhook") => {
+        Some((found, "a sequence"))
+            if matches!(last, "sale" | "sku" | "listener" | "webhook" | "cdn") =>
+        {
             let name = if last == "sku" { "sale.sku" } else { key };
             format!("must be written [[{name}]], found {found}")
         }
@@ -39,7 +41,7 @@ fn form(key: &str) -> Option<&'static str> {
     Some(match key {
         "lobby_opens" | "opens" | "closes" => "a time with its offset, as \"2027-03-01T12:00:00Z\"",
         "addr" | "listen" => "an address and a port, as \"127.0.0.1:8080\"",
-        "trusted_proxies" => "a network, as \"10.0.0.0/8\" or \"192.0.2.1/32\"",
+        "trusted_proxies" | "networks" => "a network, as \"10.0.0.0/8\" or \"192.0.2.1/32\"",
         "source" => "\"none\", \"forward_auth\" or \"jwt\"",
         "format" => "\"text\" or \"json\"",
         "before" | "after" => "\"pass\" or \"gate\"",

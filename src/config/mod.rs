@@ -10,6 +10,7 @@ pub mod load;
 pub mod problem;
 #[cfg(test)]
 mod property;
+mod proxies;
 pub mod reload;
 mod rules;
 mod sales;

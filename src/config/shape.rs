@@ -21,6 +21,7 @@ const REQUIRED: &str = r#"
 [public]
 listener = [{ addr = "127.0.0.1:0" }]
 trusted_proxies = ["127.0.0.1/32"]
+cdn = [{ networks = ["127.0.0.1/32"], header = "x-real-ip" }]
 cors_origins = ["http://127.0.0.1"]
 certificates = [{ cert_file = "c", key_file = "k" }]
 [core]

@@ -48,16 +48,16 @@ fn public(public: &Public, findings: &mut Findings<'_, '_>) {
             "needs a certificate: public.certificates = [{ cert_file = \"…\", key_file = \"…\" }]",
         );
         findings.must_given(
-            &["public.trusted_proxies"],
-            !listener.proxy_protocol || !public.trusted_proxies.is_empty(),
+            &["public.trusted_proxies", "public.cdn"],
+            !listener.proxy_protocol || super::proxies::any(public),
             &format!("public.listener[{at}].proxy_protocol"),
             "would let nobody in: name the load balancer in public.trusted_proxies",
         );
     }
     let secure =
-        public.listeners.iter().any(|listener| listener.tls) || !public.trusted_proxies.is_empty();
+        public.listeners.iter().any(|listener| listener.tls) || super::proxies::any(public);
     findings.must_given(
-        &["public.listener", "public.trusted_proxies"],
+        &["public.listener", "public.trusted_proxies", "public.cdn"],
         secure || !public.redirect_https,
         "public.redirect_https",
         "would redirect for ever: nothing speaks https; add a listener with tls = true, or name \
@@ -83,13 +83,7 @@ fn public(public: &Public, findings: &mut Findings<'_, '_>) {
             "must be a host name in ASCII without scheme, port or path, as \"shop.example\"",
         );
     }
-    for (at, network) in public.trusted_proxies.iter().enumerate() {
-        findings.must(
-            network.prefix_len() > 0,
-            &format!("public.trusted_proxies[{at}]"),
-            "would believe anybody who claims another address; name your proxies' networks",
-        );
-    }
+    super::proxies::validate(public, findings);
     for (at, origin) in public.cors_origins.iter().enumerate() {
         findings.must(
             is_origin(origin, &["http", "https"]),
@@ -118,11 +112,6 @@ fn shop(shop: &Shop, findings: &mut Findings<'_, '_>) {
         at_least(key, span, Span::millis(100), findings);
     }
     findings.must(shop.max_requests > 0, "shop.max_requests", "must be at least 1");
-    findings.must(
-        !shop.http2,
-        "shop.http2",
-        "must be false: this version speaks HTTP/1.1 to the shop only",
-    );
     if !shop.secret_env.is_empty() {
         env_name("shop.secret_env", &shop.secret_env, findings);
     }
@@ -226,6 +215,9 @@ fn limits(limits: &Limits, findings: &mut Findings<'_, '_>) {
         ("limits.max_connections", limits.max_connections),
         ("limits.max_connections_per_ip", limits.max_connections_per_ip),
         ("limits.max_handshakes_per_ip", limits.max_handshakes_per_ip),
+        ("limits.max_spare_per_ip", limits.max_spare_per_ip),
+        ("limits.max_requests_per_ip", limits.max_requests_per_ip),
+        ("limits.max_requests_per_admission", limits.max_requests_per_admission),
         ("limits.max_joins_waiting", limits.max_joins_waiting),
     ] {
         findings.must(most > 0, key, "must be at least 1");

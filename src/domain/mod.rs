@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod beacon;
 pub mod calling;
+pub mod client_header;
 pub mod comeback;
 pub mod control;
 pub mod demand;

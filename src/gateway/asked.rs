@@ -3,15 +3,16 @@
 use hyper::body::{Body as HttpBody, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method, Request, Version};
+use hyper::{HeaderMap, Method, Request, Response, Version};
 
 use super::limiter::Standing;
 use super::reader::{Reader, reader};
 use crate::domain::path::Canonical;
-use crate::http::body::{self, Drained};
+use crate::http::body::{self, Body, Drained};
 use crate::http::client_ip::Client;
-use crate::http::guard::Head;
+use crate::http::guard::{Head, Upgrade};
 use crate::http::listener::Peer;
+use crate::http::proxy;
 
 /// Longest path to come back to, in bytes.
 const BACK_BYTES_MAX: usize = 8 * 1024;
@@ -137,6 +138,14 @@ impl Asked {
             Some(_) | None if self.spoilt => Drained::Cut,
             Some(_) | None => Drained::Whole,
         }
+    }
+
+    /// Whether an answer would tell an HTTP/2 client that its WebSocket is open, as any success
+    /// does, when there is none.
+    pub(super) fn opens_by_mistake(&self, response: &Response<Body>) -> bool {
+        self.head.upgrade == Upgrade::Extended
+            && response.status().is_success()
+            && !proxy::is_tunnel(response)
     }
 
     /// Whether `Connection: close` may be said; HTTP/2 has no such header.

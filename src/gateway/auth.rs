@@ -16,7 +16,8 @@ use super::sale::SaleGate;
 use crate::domain::path::Canonical;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::Body;
-use crate::http::client_ip::{Trusted, X_FORWARDED_HOST};
+use crate::http::client_ip::X_FORWARDED_HOST;
+use crate::http::trusted::Trusted;
 
 /// The path of ours; Envoy puts the one asked about behind it.
 const AUTH_PATH: &str = "/_stanchion/auth";

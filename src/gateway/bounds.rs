@@ -1,5 +1,6 @@
 //! What clients may take, from the settings.
 
+use super::headers::{from_shop, remove_reserved};
 use crate::config::Settings;
 use crate::config::settings::ClientLimits;
 use crate::http::bounds::Bounds;
@@ -47,5 +48,7 @@ pub(super) fn of_proxying(settings: &Settings) -> Allowance {
         stream_idle: settings.shop.stream_idle_timeout.duration(),
         tunnel_drain: settings.public.stream_drain_timeout.duration(),
         tunnels: client.max_upgraded,
+        clean_upload: remove_reserved,
+        clean_answer: from_shop,
     }
 }

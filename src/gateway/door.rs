@@ -51,12 +51,15 @@ impl Gateway {
         }
         let gateway = Arc::clone(self);
         Either::Right(Box::pin(async move {
+            let unanswered = gateway.gone.unless_answered();
             let answer = broken::caught(gateway.answer(&mut asked)).await;
             let mut response = gateway.told(&mut asked, answer);
             if asked.drop_body().await == Drained::Cut && asked.is_http1() {
                 respond::close(&mut response);
             }
-            gateway.finish(response, &outside)
+            let response = gateway.finish(response, &outside);
+            unanswered.answered();
+            response
         }))
     }
 
@@ -80,7 +83,7 @@ impl Gateway {
             Ok(head) => head,
             Err(fault) => return Err(self.faulty(&request, fault)),
         };
-        guard::join_cookies(request.headers_mut());
+        guard::as_http1(&mut request, &head);
         match Canonical::parse(request.uri().path()) {
             Ok(path) => Ok(Asked::new(request, head, (client, peer), path)),
             Err(fault) => {
@@ -118,6 +121,10 @@ impl Gateway {
                 response
             }
         };
+        if asked.opens_by_mistake(&response) {
+            let refusal = Refusal::bad_request("path", "is no WebSocket");
+            response = self.refused(&refusal, asked.reader(), None, "/");
+        }
         if let Some(standing) = asked.standing {
             standing.tell(response.headers_mut());
         }

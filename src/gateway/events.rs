@@ -22,6 +22,7 @@ use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
 use crate::http::body::{self, Body, BodyError};
+use crate::http::under_way::Place as UnderWayPlace;
 
 /// Streams of one node; whoever finds no seat polls.
 const STREAMS_MAX: usize = 16_384;
@@ -57,6 +58,7 @@ impl Streams {
         &self,
         sale: &SaleGate,
         visitor: &Visitor,
+        place: UnderWayPlace,
     ) -> Result<Response<Body>, Refusal> {
         let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| {
             let detail = "this node keeps as many streams open as it can; ask for the status";
@@ -77,7 +79,7 @@ impl Streams {
             silent_since: now,
             told: None,
             is_over: false,
-            _seat: seat,
+            _seat: (seat, place),
         };
         let frames = stream::unfold(stream, |mut stream| async {
             let bytes = stream.next().await?;
@@ -101,7 +103,7 @@ struct Stream {
     told: Option<(Urgent, PlaceState)>,
     is_over: bool,
     /// Given back with the stream.
-    _seat: OwnedSemaphorePermit,
+    _seat: (OwnedSemaphorePermit, UnderWayPlace),
 }
 
 impl Stream {

@@ -1,5 +1,6 @@
 //! To the shop: with an admission, or with the proof that none is needed.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::asked::Asked;
 use super::core_client::STANCHION_ADMISSION;
+use super::crowd::{Crowd, Whose};
 use super::headers::{for_shop, from_shop, put};
 use super::identify::Pass;
 use super::route::Ungated;
 use crate::domain::id::AccountId;
+use crate::domain::limits::AddressKey;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::rfc3339;
 use crate::http::body::Body;
@@ -36,6 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The way to the shop.
 pub(super) struct Shop {
     proxy: Proxy,
+    crowd: Arc<Crowd>,
     /// Lets the shop refuse whoever did not come through us.
     secret: Option<SecretString>,
 }
@@ -50,6 +54,14 @@ pub(super) enum Permit<'a> {
 }
 
 impl Permit<'_> {
+    /// Whom the request counts for while it is under way.
+    fn whose(&self, address: IpAddr) -> Whose<'_> {
+        match self {
+            Self::Admitted(pass, _) => Whose::Admission(&pass.admission.sub),
+            Self::Free(_) => Whose::Address(AddressKey::of(address)),
+        }
+    }
+
     /// Comes when the permit is void: a stop ends what was upgraded under an admission of before.
     fn ends(&self) -> BoxFuture<'static, ()> {
         let Self::Admitted(pass, room) = self else { return Box::pin(std::future::pending()) };
@@ -64,8 +76,8 @@ impl Permit<'_> {
 
 impl Shop {
     /// The shop behind a proxy.
-    pub(super) fn new(proxy: Proxy, secret: Option<SecretString>) -> Self {
-        Self { proxy, secret }
+    pub(super) fn new(proxy: Proxy, crowd: Arc<Crowd>, secret: Option<SecretString>) -> Self {
+        Self { proxy, crowd, secret }
     }
 
     /// What is known of its addresses.
@@ -79,6 +91,7 @@ impl Shop {
         asked: &mut Asked,
         permit: &Permit<'_>,
     ) -> Result<Response<Body>, Refusal> {
+        let place = self.crowd.enter(permit.whose(asked.client.ip))?;
         let Some(body) = asked.body.take() else {
             return Err(Refusal::bad_request("body", "was read before"));
         };
@@ -97,7 +110,7 @@ impl Shop {
                 put(headers, STANCHION_ORIGIN_KEY, secret.expose_secret());
             }
         };
-        match self.proxy.forward(request, &asked.head, permit.ends(), add).await {
+        match self.proxy.forward(request, &asked.head, permit.ends(), place, add).await {
             Ok(mut response) => {
                 from_shop(response.headers_mut());
                 if let Permit::Admitted(..) = permit {
@@ -198,7 +211,8 @@ fn refusal(error: &UpstreamError) -> Refusal {
         | UpstreamError::ConnectTimeout
         | UpstreamError::ResponseTimeout
         | UpstreamError::Broken(_)
-        | UpstreamError::UnaskedUpgrade => {
+        | UpstreamError::UnaskedUpgrade
+        | UpstreamError::NoWebSocket => {
             tracing::warn!(%error, "the shop does not answer");
             let detail = "the shop behind this page is not answering; try again in a moment";
             Refusal::new(Problem::ShopUnavailable, detail).status(status).retry_after_ms(RETRY_MS)

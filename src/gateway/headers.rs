@@ -6,17 +6,24 @@ use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
 
 use super::cookies;
+use crate::domain::client_header::CLIENT_HEADERS;
 use crate::http::client_ip::{Client, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO};
 
-/// Headers by which shops may believe another address, scheme or path; removed from everybody.
-const BELIEVED: [&str; 9] = [
+/// Headers by which shops may believe another address, scheme or path; removed from everybody, like
+/// those by which CDNs name their client.
+const BELIEVED: [&str; 14] = [
     "forwarded",
-    "x-real-ip",
-    "x-client-ip",
     "x-cluster-client-ip",
-    "true-client-ip",
-    "cf-connecting-ip",
+    "x-original-forwarded-for",
+    "x-envoy-external-address",
+    "x-remote-ip",
+    "x-remote-addr",
+    "x-azure-socketip",
+    "cf-connecting-ipv6",
+    "cloudfront-viewer-address",
+    "client-ip",
     "x-original-url",
+    "x-original-uri",
     "x-rewrite-url",
     "x-original-host",
 ];
@@ -28,10 +35,12 @@ const BELIEVED_PREFIXES: [&str; 3] = ["x-forwarded-", "stanchion-", "x-stanchion
 fn is_reserved(name: &HeaderName) -> bool {
     let folded = name.as_str().replace(['_', '.'], "-");
     BELIEVED.contains(&folded.as_str())
+        || CLIENT_HEADERS.contains(&folded.as_str())
         || BELIEVED_PREFIXES.iter().any(|prefix| folded.starts_with(prefix))
 }
 
-fn remove_reserved(headers: &mut HeaderMap) {
+/// Removes what only we may say, from headers or trailers.
+pub(super) fn remove_reserved(headers: &mut HeaderMap) {
     let reserved: Vec<HeaderName> =
         headers.keys().filter(|name| is_reserved(name)).cloned().collect();
     for name in reserved {
@@ -94,6 +103,7 @@ mod tests {
             ("x-stanchion-session", "a"),
             ("x-real-ip", "9.9.9.9"),
             ("true-client-ip", "9.9.9.9"),
+            ("cf_connecting.ip", "9.9.9.9"),
             ("x-original-url", "/admin"),
             ("forwarded", "for=9.9.9.9"),
             ("authorization", "Bearer shop"),

@@ -15,11 +15,13 @@ mod checkout;
 mod cookies;
 mod core_client;
 mod counted;
+mod crowd;
 mod door;
 mod draw;
 mod events;
 mod express;
 mod forward;
+mod gone;
 mod headers;
 mod https;
 mod identify;
@@ -56,9 +58,9 @@ pub use sale::SaleError;
 
 use crate::clock::{Clock, RoomClock};
 use crate::config::Settings;
-use crate::http::client_ip::Trusted;
 use crate::http::guard::Sizes;
 use crate::http::proxy::Proxy;
+use crate::http::trusted::{Cdn, Trusted};
 use crate::http::upstream::{OriginError, Times, Upstream};
 use crate::room::Room;
 use crate::room::keys::Keys;
@@ -66,8 +68,10 @@ use crate::telemetry::Metrics;
 use accounts::Accounts;
 use core_client::CoreClient;
 use counted::Counted;
+use crowd::Crowd;
 use events::{Streams, TELL_EVERY};
 use forward::Shop;
+use gone::Gone;
 use https::Https;
 use limiter::Limiter;
 use renewal::Holds;
@@ -126,6 +130,8 @@ pub struct Gateway {
     limiter: ArcSwap<Limiter>,
     https: Https,
     streams: Streams,
+    crowd: Arc<Crowd>,
+    gone: Gone,
     counted: Counted,
     keys: Arc<Keys>,
     clock: RoomClock,
@@ -150,6 +156,7 @@ impl Gateway {
             in_flight: settings.shop.max_requests,
         };
         let upstream = Upstream::new(&settings.shop.origins, times).map_err(GatewayError::Shop)?;
+        let upstream = if settings.shop.http2 { upstream.over_http2() } else { upstream };
         let allowance = bounds::of_proxying(settings);
         let (draining, connections) = (parts.draining.clone(), parts.connections);
         let proxy = Proxy::new(upstream, allowance, draining, connections);
@@ -159,18 +166,21 @@ impl Gateway {
         let sales = settings.sales.iter().cloned().zip(parts.rooms);
         let sales = sales.map(|(sale, room)| SaleGate::new(sale, room, Arc::clone(&holds)));
         let hostnames = settings.public.hostnames.iter();
+        let crowd = Crowd::new(&settings.limits, parts.metrics);
         Ok(Self {
             sales: sales.collect::<Result<_, _>>()?,
-            shop: Shop::new(proxy, parts.shop_secret),
+            shop: Shop::new(proxy, Arc::clone(&crowd), parts.shop_secret),
             core,
             accounts: Accounts::new(settings)?,
             limiter: ArcSwap::from_pointee(Limiter::new(&settings.limits, parts.metrics)),
             https: Https::new(&settings.public),
             streams: Streams::new(settings.limits.max_connections, parts.draining.clone()),
+            crowd,
+            gone: Gone::new(parts.metrics),
             counted: Counted::new(parts.metrics),
             keys: parts.keys,
             clock: parts.clock,
-            trusted: Trusted::new(settings.public.trusted_proxies.clone()),
+            trusted: Trusted::new(settings.public.trusted_proxies.clone(), cdns(settings)),
             sizes: bounds::sizes(&settings.limits.client),
             hostnames: hostnames
                 .map(|name| name.trim_end_matches('.').to_ascii_lowercase())
@@ -183,7 +193,7 @@ impl Gateway {
 
     /// Takes over the hot keys that are this node's own.
     pub fn reload(&self, settings: &Settings) {
-        self.trusted.replace(settings.public.trusted_proxies.clone());
+        self.trusted.replace(settings.public.trusted_proxies.clone(), cdns(settings));
         self.cors_origins.store(Arc::new(settings.public.cors_origins.clone()));
         if let Some(limiter) = self.limiter.load().changed(&settings.limits) {
             self.limiter.store(Arc::new(limiter));
@@ -223,4 +233,14 @@ impl Gateway {
     fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
+}
+
+/// The CDNs of the settings, whose headers were checked with them.
+fn cdns(settings: &Settings) -> Vec<Cdn> {
+    let cdns = settings.public.cdns.iter();
+    cdns.filter_map(|cdn| {
+        let header = cdn.header.parse().ok()?;
+        Some(Cdn { networks: cdn.networks.clone(), header })
+    })
+    .collect()
 }

@@ -9,6 +9,7 @@ use super::accounts::Vouched;
 use super::asked::Asked;
 use super::auth::Original;
 use super::checkout::{self, Change};
+use super::crowd::Whose;
 use super::forward::{DOTS, Permit};
 use super::identify::{self, Visitor};
 use super::reader::{Reader, reader};
@@ -123,7 +124,10 @@ impl Gateway {
             }
             Call::Join => waiting::join(asked, sale, &visitor, &self.login_url).await,
             Call::Status => self.polled(asked, sale, now_ms),
-            Call::Events => self.streams.open(sale, &visitor),
+            Call::Events => {
+                let place = self.crowd.enter(Whose::stream(visitor.holder(), asked.client.ip))?;
+                self.streams.open(sale, &visitor, place)
+            }
             Call::Leave => leaving::leave(asked, sale, &visitor).await,
             Call::Recover => leaving::recover(asked, sale, &visitor).await,
             Call::Claim => self.claim(asked, sale, &visitor).await,

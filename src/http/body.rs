@@ -25,6 +25,16 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
+/// Whether a request or an answer is a call of gRPC: both sides may speak at any time, or not.
+pub(super) fn is_rpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(hyper::header::HeaderValue::as_bytes);
+    kind.is_some_and(|kind| {
+        let (name, rest) = kind.split_at(kind.len().min(b"application/grpc".len()));
+        name.eq_ignore_ascii_case(b"application/grpc")
+            && rest.first().is_none_or(|next| matches!(next, b'+' | b';' | b' '))
+    })
+}
+
 /// A body of known bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()

@@ -1,14 +1,12 @@
 //! Who is asking: the socket's address, unless a trusted proxy says otherwise.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HeaderName};
-use ipnet::IpNet;
 
 use super::hop::elements;
+use super::trusted::{Trusted, Word};
 
 /// Hops looked at before the walk stops.
 const HOPS_MAX: usize = 32;
@@ -19,28 +17,6 @@ pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for
 pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// `X-Forwarded-Host`
 pub const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-
-/// The proxies whose forwarding headers are believed; clones follow a replacement.
-#[derive(Debug, Clone, Default)]
-pub struct Trusted(Arc<ArcSwap<Vec<IpNet>>>);
-
-impl Trusted {
-    /// Trusts these networks.
-    pub fn new(networks: Vec<IpNet>) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(networks)))
-    }
-
-    /// Trusts these networks from now on, and no others.
-    pub fn replace(&self, networks: Vec<IpNet>) {
-        self.0.store(Arc::new(networks));
-    }
-
-    /// Whether an address is a proxy of ours; IPv4-mapped forms count as IPv4.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.0.load().iter().any(|network| network.contains(&address))
-    }
-}
 
 /// What is known of the asking side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,21 +35,38 @@ impl Client {
     pub fn find(peer: SocketAddr, tls: bool, headers: &HeaderMap, trusted: &Trusted) -> Self {
         let mut ip = peer.ip().to_canonical();
         let mut chain = vec![ip];
-        if !trusted.contains(ip) {
+        let mut word = trusted.word(ip);
+        if word == Word::None {
             return Self { ip, chain, https: tls };
         }
-        for hop in claimed_hops(headers) {
+        let mut hops = claimed_hops(headers).into_iter();
+        loop {
+            let (named, is_last) = match &word {
+                Word::None => break,
+                Word::List => (hops.next().flatten(), false),
+                Word::Single(header) => (only_address(headers, header), true),
+            };
             // What stands left of a hop that cannot be read is nobody's word.
-            let Some(address) = hop else { break };
+            let Some(address) = named else { break };
             ip = address;
             chain.push(address);
-            if !trusted.contains(address) {
+            if is_last {
                 break;
             }
+            word = trusted.word(address);
         }
         chain.reverse();
         let https = claimed_https(headers).unwrap_or(tls);
         Self { ip, chain, https }
+    }
+}
+
+/// The address in a header that must be there once.
+fn only_address(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
+    let mut lines = headers.get_all(name).iter();
+    match (lines.next(), lines.next()) {
+        (Some(line), None) => parse_hop(line.to_str().ok()?),
+        (None | Some(_), _) => None,
     }
 }
 
@@ -136,14 +129,19 @@ fn claimed_https(headers: &HeaderMap) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::trusted::Cdn;
     use proptest::prelude::*;
 
+    /// 127.0.0.2 is a proxy of ours, 127.0.0.3 a CDN.
     fn find(peer: &str, lines: &[(&str, &str)]) -> Client {
         let headers = lines
             .iter()
             .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
             .collect();
-        let trusted = Trusted::new(vec!["127.0.0.2/32".parse().unwrap()]);
+        let network = |text: &str| vec![text.parse().unwrap()];
+        let header = HeaderName::from_static("cf-connecting-ip");
+        let cdn = Cdn { networks: network("127.0.0.3/32"), header };
+        let trusted = Trusted::new(network("127.0.0.2/32"), vec![cdn]);
         Client::find(SocketAddr::new(peer.parse().unwrap(), 1), false, &headers, &trusted)
     }
 
@@ -199,10 +197,35 @@ mod tests {
         assert_eq!(find("127.0.0.2", &[("x-forwarded-for", &many)]).ip, ip("127.0.0.2"));
     }
 
+    #[test]
+    fn ed_74_a_cdn_names_its_client_in_its_header_and_nowhere_else() {
+        let (cf, list) = ("cf-connecting-ip", "x-forwarded-for");
+        for (peer, lines, wanted) in [
+            ("127.0.0.3", vec![(cf, "1.2.3.4")], "1.2.3.4"),
+            ("127.0.0.3", vec![(cf, "1.2.3.4"), (list, "9.9.9.9")], "1.2.3.4"),
+            ("127.0.0.3", vec![(cf, "::ffff:1.2.3.4")], "1.2.3.4"),
+            ("127.0.0.3", vec![(cf, "127.0.0.2"), (list, "9.9.9.9")], "127.0.0.2"),
+            ("127.0.0.3", vec![(list, "9.9.9.9")], "127.0.0.3"),
+            ("127.0.0.3", vec![(cf, "1.2.3.4"), (cf, "9.9.9.9")], "127.0.0.3"),
+            ("127.0.0.3", vec![(cf, "1.2.3.4, 9.9.9.9")], "127.0.0.3"),
+            ("127.0.0.3", vec![(cf, "")], "127.0.0.3"),
+            ("127.0.0.3", vec![("true-client-ip", "9.9.9.9")], "127.0.0.3"),
+            ("127.0.0.2", vec![(cf, "9.9.9.9")], "127.0.0.2"),
+            ("127.0.0.2", vec![(cf, "1.2.3.4"), (list, "9.9.9.9, 127.0.0.3")], "1.2.3.4"),
+            ("127.0.0.9", vec![(cf, "9.9.9.9")], "127.0.0.9"),
+        ] {
+            let client = find(peer, &lines);
+            assert_eq!(client.ip, ip(wanted), "{peer} {lines:?}");
+            assert_eq!(client.chain.last(), Some(&ip(peer)), "{peer} {lines:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn whatever_a_stranger_writes_his_address_is_his_sockets(value in "[ -~]{0,60}") {
-            prop_assert_eq!(find("127.0.0.9", &[("x-forwarded-for", &value)]).ip, ip("127.0.0.9"));
+            for name in ["x-forwarded-for", "forwarded", "cf-connecting-ip"] {
+                prop_assert_eq!(find("127.0.0.9", &[(name, &value)]).ip, ip("127.0.0.9"));
+            }
         }
     }
 }

@@ -32,17 +32,29 @@ pub(super) async fn serve<H, F>(
         return;
     }
     let Some((address, guest)) = welcome(&mut stream, address, &options).await else { return };
+    let guest = Arc::new(guest);
     let lingering = Lingering::new();
     let stream = Watched::new(stream, options.bounds.read, lingering.clone());
-    let peer = Peer { address, tls: false, presented: None, guest: Arc::new(guest) };
+    let peer = Peer { address, tls: false, presented: None, guest: Arc::clone(&guest) };
     let mut life = Life::new(peer, lingering, stop, Arc::clone(&options));
     let Some(certificates) = &options.certificates else {
+        guest.settle();
         life.http1(stream, handler).await;
         return;
     };
+    let turn = match guest.turn().await {
+        Ok(turn) => turn,
+        Err(error) => {
+            tracing::debug!(%error, "a connection was turned away");
+            return;
+        }
+    };
     let handshake = tls::shake(stream, certificates);
-    match tokio::time::timeout(options.bounds.handshake, handshake).await {
+    let shaken = tokio::time::timeout(options.bounds.handshake, handshake).await;
+    drop(turn);
+    match shaken {
         Ok(Ok((stream, presented))) => {
+            guest.settle();
             life.secured(presented);
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                 life.http2(stream, handler).await;
@@ -81,7 +93,7 @@ async fn welcome(
     else {
         return Some((address, Guest::uncounted()));
     };
-    match guests.enter(address.ip()).await {
+    match guests.enter(address.ip()) {
         Ok(guest) => Some((address, guest)),
         Err(error) => {
             tracing::debug!(%error, "a connection was turned away");

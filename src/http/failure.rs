@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use hyper::StatusCode;
 
 use super::body::BodyError;
-use super::paced::{StoodStill, TooLong};
+use super::paced::{Fault, StoodStill, TooLong};
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,9 @@ pub enum UpstreamError {
     /// It left HTTP without being asked to.
     #[error("an upgrade that nobody asked for")]
     UnaskedUpgrade,
+    /// It was asked to leave HTTP and did something else.
+    #[error("no WebSocket, or one that answers another handshake")]
+    NoWebSocket,
     /// Too many requests are under way.
     #[error("too many requests under way")]
     Full,
@@ -43,7 +46,9 @@ impl UpstreamError {
     /// The status for the client.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Connect(_) | Self::Broken(_) | Self::UnaskedUpgrade => StatusCode::BAD_GATEWAY,
+            Self::Connect(_) | Self::Broken(_) | Self::UnaskedUpgrade | Self::NoWebSocket => {
+                StatusCode::BAD_GATEWAY
+            }
             Self::ConnectTimeout | Self::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::BodySlow => StatusCode::REQUEST_TIMEOUT,
@@ -66,7 +71,7 @@ impl UpstreamError {
             }
             Self::Broken(error) if error.is_parse() => "stanchion; error=http_protocol_error",
             Self::Broken(_) => "stanchion; error=connection_terminated",
-            Self::UnaskedUpgrade => "stanchion; error=http_upgrade_failed",
+            Self::UnaskedUpgrade | Self::NoWebSocket => "stanchion; error=http_upgrade_failed",
             Self::Full => "stanchion; error=connection_limit_reached",
             Self::BodySlow | Self::BodyTooLong | Self::BodyBroken => return None,
         })
@@ -88,6 +93,16 @@ impl UpstreamError {
     /// Why a client's body could not be read.
     pub(super) fn of_body(error: &BodyError) -> Self {
         of_pace(error.as_ref()).unwrap_or(Self::BodyBroken)
+    }
+}
+
+impl From<Fault> for UpstreamError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Slow => Self::BodySlow,
+            Fault::Long => Self::BodyTooLong,
+            Fault::Broken => Self::BodyBroken,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What hyper lets pass and we do not: checks of a request's head before anything else looks at it.
 
 use hyper::body::Body as HttpBody;
+use hyper::ext::Protocol;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 
@@ -50,6 +51,8 @@ pub enum Upgrade {
     No,
     /// A bodiless websocket handshake.
     WebSocket,
+    /// The same by HTTP/2: an extended CONNECT.
+    Extended,
 }
 
 /// What a good head says.
@@ -75,6 +78,9 @@ pub enum HeadFault {
     /// CONNECT, TRACE, TRACK.
     #[error("this method is not served here")]
     Method,
+    /// An extended CONNECT to anything but a WebSocket.
+    #[error("of the protocols behind CONNECT only 'websocket' is served here")]
+    Protocol,
     /// None, several, or one that is not a host.
     #[error("the request must have exactly one valid Host header")]
     Host,
@@ -108,6 +114,7 @@ impl HeadFault {
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
             Self::TooManyFields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Protocol => StatusCode::NOT_IMPLEMENTED,
             Self::Expect => StatusCode::EXPECTATION_FAILED,
             Self::ServerItself => StatusCode::NO_CONTENT,
             Self::Host
@@ -150,6 +157,10 @@ fn check_size<B>(request: &Request<B>, sizes: &Sizes) -> Result<(), HeadFault> {
 }
 
 fn check_method<B>(request: &Request<B>) -> Result<(), HeadFault> {
+    if let Some(protocol) = request.extensions().get::<Protocol>() {
+        let known = protocol.as_str().eq_ignore_ascii_case("websocket");
+        return if known { Ok(()) } else { Err(HeadFault::Protocol) };
+    }
     match request.method().as_str() {
         "CONNECT" | "TRACE" | "TRACK" => Err(HeadFault::Method),
         _ => Ok(()),
@@ -197,6 +208,9 @@ fn may_not_be_nominated(element: &str) -> bool {
 }
 
 fn asked_upgrade<B: HttpBody>(request: &Request<B>) -> Upgrade {
+    if request.extensions().get::<Protocol>().is_some() {
+        return Upgrade::Extended;
+    }
     let headers = request.headers();
     let names = |header: &HeaderName, word: &str| {
         elements(headers, header).any(|element| element.eq_ignore_ascii_case(word))
@@ -211,8 +225,17 @@ fn asked_upgrade<B: HttpBody>(request: &Request<B>) -> Upgrade {
     if asks && bodiless { Upgrade::WebSocket } else { Upgrade::No }
 }
 
+/// What HTTP/2 writes differently, as HTTP/1.1 does: cookies in one line, the handshake of a
+/// WebSocket as a GET.
+pub fn as_http1<B>(request: &mut Request<B>, head: &Head) {
+    join_cookies(request.headers_mut());
+    if head.upgrade == Upgrade::Extended {
+        *request.method_mut() = Method::GET;
+    }
+}
+
 /// Joins the crumbs that HTTP/2 clients split a cookie into.
-pub fn join_cookies(headers: &mut HeaderMap) {
+fn join_cookies(headers: &mut HeaderMap) {
     let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
     if lines.len() < 2 {
         return;

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body};
 use super::listener::{Options, Peer};
+use super::proxy;
 use super::stall::Lingering;
 use super::streams::{self, Streams};
 use super::tls::Presented;
@@ -43,7 +44,7 @@ pub(super) struct Life {
     stop: CancellationToken,
     options: Arc<Options>,
     requests: AtomicU64,
-    /// An event stream went out on it.
+    /// An event stream or a WebSocket went out on it.
     streams: Arc<AtomicBool>,
     /// Cancelled when it has carried as many requests as it may.
     worn: CancellationToken,
@@ -101,6 +102,7 @@ impl Life {
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(bounds.sizes.head).unwrap_or(u32::MAX))
             .max_concurrent_streams(bounds.streams)
+            .enable_connect_protocol()
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_frame_size(FRAME_BYTES_MAX)
@@ -135,7 +137,7 @@ impl Life {
             let response = response.await;
             let closes = response.headers().get(header::CONNECTION).is_some_and(|v| v == "close");
             lingering.set(has_body || closes);
-            if body::is_event_stream(response.headers()) {
+            if body::is_event_stream(response.headers()) || proxy::is_tunnel(&response) {
                 streams.store(true, Ordering::Relaxed);
             }
             Ok(response.map(streams::timed))
@@ -164,6 +166,11 @@ impl Life {
                         return;
                     }
                     first_due = false;
+                }
+                () = self.peer.guest.dismissed(), if !self.peer.guest.has_asked() => {
+                    if !self.peer.guest.has_asked() {
+                        return;
+                    }
                 }
                 () = old.as_mut(), if !retired => {
                     end_softly(connection.as_mut());

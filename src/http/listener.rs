@@ -14,10 +14,10 @@ use tokio_util::task::TaskTracker;
 
 use super::body::{self, Body};
 use super::bounds::Bounds;
-use super::client_ip::Trusted;
 use super::connection;
 use super::guests::{Guest, Guests};
 use super::tls::{Certificates, Presented};
+use super::trusted::Trusted;
 
 /// Rest after a failed accept: out of file descriptors is not cured by asking again at once.
 const ACCEPT_REST: Duration = Duration::from_millis(50);

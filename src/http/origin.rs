@@ -79,6 +79,11 @@ impl Origin {
         })
     }
 
+    /// No connection is used again when it is older.
+    pub(super) fn age_max(&self) -> Duration {
+        self.age_max
+    }
+
     /// What is known of it.
     pub(super) fn well(&self) -> &Well {
         &self.well
@@ -103,10 +108,11 @@ impl Origin {
         if self.well.answered_within(now(), PROBE_EVERY) {
             return;
         }
-        let Ok(mut link) = self.connect(wait_max).await else { return };
         if !self.well.is_mute() {
+            drop(self.reach(wait_max).await);
             return;
         }
+        let Ok(mut link) = self.connect(wait_max).await else { return };
         let mut request = Request::new(body::empty());
         *request.method_mut() = Method::HEAD;
         if let Ok(host) = HeaderValue::from_str(&self.to_string()) {
@@ -135,8 +141,29 @@ impl Origin {
         }
     }
 
-    /// A new connection; whether it could be made is remembered.
+    /// A new connection.
     pub(super) async fn connect(&self, connect_max: Duration) -> Result<Link, UpstreamError> {
+        let stream = self.reach(connect_max).await?;
+        let (sender, connection) = http1::Builder::new()
+            .max_headers(HEAD_FIELDS_MAX)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(UpstreamError::Broken)?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends with its sender, so it needs no stop of its own"
+        )]
+        tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "a connection to a service behind us broke");
+            }
+        });
+        Ok(Link { sender, born: Instant::now() })
+    }
+
+    /// A new socket; whether it could be reached is remembered.
+    pub(super) async fn reach(&self, connect_max: Duration) -> Result<TcpStream, UpstreamError> {
         let dialled = self.dial(connect_max).await;
         let changed = match &dialled {
             Ok(_) => self.well.connected(now()),
@@ -172,7 +199,7 @@ impl Origin {
         Ok(known.clone())
     }
 
-    async fn dial(&self, connect_max: Duration) -> Result<Link, UpstreamError> {
+    async fn dial(&self, connect_max: Duration) -> Result<TcpStream, UpstreamError> {
         let dial = async {
             let addresses = self.resolved(connect_max / 2).await?;
             TcpStream::connect(addresses.as_slice()).await
@@ -182,22 +209,7 @@ impl Origin {
             .map_err(|_| UpstreamError::ConnectTimeout)?
             .map_err(UpstreamError::Connect)?;
         stream.set_nodelay(true).map_err(UpstreamError::Connect)?;
-        let (sender, connection) = http1::Builder::new()
-            .max_headers(HEAD_FIELDS_MAX)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(UpstreamError::Broken)?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "ends with its sender, so it needs no stop of its own"
-        )]
-        tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection to a service behind us broke");
-            }
-        });
-        Ok(Link { sender, born: Instant::now() })
+        Ok(stream)
     }
 
     /// Sees to it that the connection returns to the pool once the response's body has ended.

@@ -1,8 +1,8 @@
 //! A body that must keep moving: who sends too little of it for too long has sent enough.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,14 +23,41 @@ pub struct StoodStill(pub Duration);
 #[error("the body is longer than {0} bytes")]
 pub struct TooLong(pub u64);
 
-/// How many bytes have passed, for those who wait on the other side.
+/// How many bytes have passed, and whether the rest will, for those who wait on the other side.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<AtomicU64>);
+pub struct Progress(Arc<Passed>);
+
+#[derive(Debug, Default)]
+struct Passed {
+    bytes: AtomicU64,
+    fault: OnceLock<Fault>,
+}
+
+/// Why a body has ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It stood still.
+    Slow,
+    /// It is too long.
+    Long,
+    /// It broke off.
+    Broken,
+}
 
 impl Progress {
     /// Bytes so far.
     pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What went wrong.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.0.fault.get().copied()
+    }
+
+    fn fail(&self, fault: Fault) {
+        // The first is the reason for whatever follows.
+        self.0.fault.get_or_init(|| fault);
     }
 }
 
@@ -76,14 +103,14 @@ where
             if let Some((since, _)) = this.pause.take() {
                 this.patience.spend(since.elapsed());
             }
-            let Some(frame) = frame.transpose().map_err(Into::into)? else {
-                return Poll::Ready(None);
-            };
+            let frame = frame.transpose().inspect_err(|_| this.progress.fail(Fault::Broken));
+            let Some(frame) = frame.map_err(Into::into)? else { return Poll::Ready(None) };
             let length = frame.data_ref().map_or(0, Bytes::len);
             this.patience.earn(length);
             let length = length as u64;
-            let before = this.progress.0.fetch_add(length, Ordering::Relaxed);
+            let before = this.progress.0.bytes.fetch_add(length, Ordering::Relaxed);
             if before.saturating_add(length) > this.bytes_max {
+                this.progress.fail(Fault::Long);
                 return Poll::Ready(Some(Err(TooLong(this.bytes_max).into())));
             }
             return Poll::Ready(Some(Ok(frame)));
@@ -92,6 +119,7 @@ where
         let (_, pause) =
             this.pause.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
         ready!(pause.as_mut().poll(context));
+        this.progress.fail(Fault::Slow);
         Poll::Ready(Some(Err(StoodStill(this.pace.idle_max).into())))
     }
 

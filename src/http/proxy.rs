@@ -3,24 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::body::{Body as HttpBody, Incoming};
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
+use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::body::{self, Body};
+use super::body::{self, Body, BodyError};
 use super::gathered::gather;
 use super::guard::{Head, Upgrade};
+use super::held::Held;
 use super::hop;
 use super::paced::Paced;
 use super::patience::Pace;
-use super::seated::Seated;
+use super::trailers::{Clean, Cleaned};
 use super::tunnel;
+use super::under_way::Place;
 use super::upstream::{Answer, Upstream, UpstreamError};
+use super::websocket::{self, Key};
 
 /// Of a client's body this much, or all of it, is here before the service hears of the request.
 const GATHERED_BYTES: usize = 8 * 1024;
@@ -40,6 +45,10 @@ pub struct Allowance {
     pub tunnel_drain: Duration,
     /// Upgraded connections at once.
     pub tunnels: usize,
+    /// Removes from a request's trailers what a client may not say in its head either.
+    pub clean_upload: Clean,
+    /// The same of the service's.
+    pub clean_answer: Clean,
 }
 
 /// Passes requests to a service and its responses back.
@@ -73,60 +82,90 @@ impl Proxy {
 
     /// Forwards a checked request. Hop-by-hop headers go first, then `add` adds and removes ours,
     /// so that a client cannot take them away by naming them in `Connection`. An upgraded
-    /// connection lasts until `ends` at most.
+    /// connection lasts until `ends` at most. `place` is taken until the answer, or what it was
+    /// upgraded to, has ended.
     pub async fn forward(
         &self,
         mut request: Request<Incoming>,
         head: &Head,
         ends: BoxFuture<'static, ()>,
+        place: Place,
         add: impl FnOnce(&mut HeaderMap),
     ) -> Result<Response<Body>, UpstreamError> {
-        let leaving =
-            (head.upgrade == Upgrade::WebSocket).then(|| hyper::upgrade::on(&mut request));
+        let leaving = (head.upgrade != Upgrade::No).then(|| hyper::upgrade::on(&mut request));
         if request.body().size_hint().lower() > self.allowance.upload_bytes {
             return Err(UpstreamError::BodyTooLong);
         }
+        let key = (head.upgrade == Upgrade::Extended).then(Key::random);
+        let shared = self.upstream.shared().filter(|_| leaving.is_none());
+        let is_rpc = shared.is_some() && body::is_rpc(request.headers());
         let (parts, incoming) = request.into_parts();
         let bodiless = incoming.is_end_stream();
-        let upload = Paced::new(incoming, self.allowance.upload, self.allowance.upload_bytes);
+        let pace =
+            if is_rpc { Pace::idle(self.allowance.stream_idle) } else { self.allowance.upload };
+        let upload = Paced::new(incoming, pace, self.allowance.upload_bytes);
         let progress = upload.progress();
-        let sent = if bodiless { body::empty() } else { self.gathered(upload).await? };
+        let upload = Cleaned::new(upload, self.allowance.clean_upload);
+        let sent = match (bodiless, is_rpc) {
+            (true, _) => body::empty(),
+            // Its first word may be an answer to the service's.
+            (false, true) => body::boxed(upload),
+            (false, false) => self.gathered(upload).await?,
+        };
         let mut onward = Request::new(sent);
         *onward.method_mut() = parts.method;
         *onward.uri_mut() = origin_form(&parts.uri);
         *onward.headers_mut() = parts.headers;
         request_headers(onward.headers_mut(), head, bodiless);
+        if let Some(key) = &key {
+            key.ask(onward.headers_mut());
+        }
         add(onward.headers_mut());
 
-        let Answer { response, seat } = self.upstream.send(onward, &progress).await?;
+        let Answer { response, seat } = match shared {
+            Some(shared) => self.upstream.send_shared(shared, onward, &progress).await?,
+            None => self.upstream.send(onward, &progress).await?,
+        };
         match (response.status() == StatusCode::SWITCHING_PROTOCOLS, leaving) {
-            (true, Some(client)) => self.tunnelled(response, client, ends),
+            (true, Some(client)) => self.tunnelled(response, client, key.as_ref(), ends, place),
             (true, None) => Err(UpstreamError::UnaskedUpgrade),
-            (false, _) => Ok(self.streamed(response, seat)),
+            // Passed on, it would open what the service has not.
+            (false, _) if key.is_some() && response.status().is_success() => {
+                Err(UpstreamError::NoWebSocket)
+            }
+            (false, _) => Ok(self.streamed(response, (seat, place))),
         }
     }
 
     /// A slow upload takes none of the service's places before there is something to send.
-    async fn gathered(&self, upload: Paced<Incoming>) -> Result<Body, UpstreamError> {
+    async fn gathered<B>(&self, upload: B) -> Result<Body, UpstreamError>
+    where
+        B: HttpBody<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
+    {
         let _place = self.gathering.try_acquire().map_err(|_| UpstreamError::Full)?;
         let gathered = gather(upload, GATHERED_BYTES).await;
         gathered.map(body::boxed).map_err(|error| UpstreamError::of_body(&error))
     }
 
-    fn streamed(&self, response: Response<Incoming>, seat: OwnedSemaphorePermit) -> Response<Body> {
+    fn streamed(
+        &self,
+        response: Response<Incoming>,
+        held: (OwnedSemaphorePermit, Place),
+    ) -> Response<Body> {
         let (mut parts, incoming) = response.into_parts();
         hop::strip(&mut parts.headers);
         parts.version = Version::HTTP_11;
         let body = if incoming.is_end_stream() {
             body::empty()
         } else {
-            let idle_max = if body::is_event_stream(&parts.headers) {
+            let is_stream = body::is_event_stream(&parts.headers) || body::is_rpc(&parts.headers);
+            let idle_max = if is_stream {
                 self.allowance.stream_idle
             } else {
                 self.upstream.times().body_idle
             };
             let paced = Paced::new(incoming, Pace::idle(idle_max), u64::MAX);
-            body::boxed(Seated::new(paced, seat))
+            body::boxed(Held::new(Cleaned::new(paced, self.allowance.clean_answer), held))
         };
         Response::from_parts(parts, body)
     }
@@ -134,9 +173,14 @@ impl Proxy {
     fn tunnelled(
         &self,
         mut response: Response<Incoming>,
-        client: hyper::upgrade::OnUpgrade,
+        client: OnUpgrade,
+        key: Option<&Key>,
         ends: BoxFuture<'static, ()>,
+        place: Place,
     ) -> Result<Response<Body>, UpstreamError> {
+        if key.is_some_and(|key| !key.is_answered(response.headers())) {
+            return Err(UpstreamError::NoWebSocket);
+        }
         let seat =
             Arc::clone(&self.tunnels).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         let service = hyper::upgrade::on(&mut response);
@@ -152,13 +196,29 @@ impl Proxy {
                 () = stopped => {}
                 () = ends => {}
             }
-            drop(seat);
+            drop((seat, place));
         });
         let (mut parts, _) = response.into_parts();
         hop::strip(&mut parts.headers);
-        ask_websocket(&mut parts.headers);
+        parts.extensions.insert(Tunnel);
+        if key.is_some() {
+            parts.headers.remove(header::SEC_WEBSOCKET_ACCEPT);
+            parts.headers.remove(header::CONTENT_LENGTH);
+            (parts.status, parts.version) = (StatusCode::OK, Version::HTTP_2);
+        } else {
+            websocket::upgrade(&mut parts.headers);
+        }
         Ok(Response::from_parts(parts, body::empty()))
     }
+}
+
+/// Marks an answer by which a tunnel has begun.
+#[derive(Debug, Clone, Copy)]
+struct Tunnel;
+
+/// Whether a tunnel begins with this answer.
+pub fn is_tunnel<B>(response: &Response<B>) -> bool {
+    response.extensions().get::<Tunnel>().is_some()
 }
 
 /// Path and query only; an empty path becomes `/`.
@@ -175,18 +235,13 @@ fn request_headers(headers: &mut HeaderMap, head: &Head, bodiless: bool) {
     {
         headers.insert(header::HOST, host);
     }
-    if head.upgrade == Upgrade::WebSocket {
-        ask_websocket(headers);
+    if head.upgrade != Upgrade::No {
+        websocket::upgrade(headers);
     }
     // Without this, hyper would drop the chunked body of a GET.
     if !bodiless && !headers.contains_key(header::CONTENT_LENGTH) {
         headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-}
-
-fn ask_websocket(headers: &mut HeaderMap) {
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
 }
 
 #[cfg(test)]
@@ -200,7 +255,7 @@ mod tests {
     use crate::http::guard::Sizes;
     use crate::http::listener::{self, Options};
     use crate::http::upstream::Times;
-    use crate::http::{guard, upstream};
+    use crate::http::{guard, under_way, upstream};
 
     /// A proxy on a free port in front of a shop that answers each connection with `answer`, and
     /// what the shop was sent.
@@ -228,6 +283,8 @@ mod tests {
             stream_idle: Duration::from_mins(1),
             tunnel_drain: Duration::ZERO,
             tunnels: 1,
+            clean_upload: |_| {},
+            clean_answer: |_| {},
         };
         let proxy = Arc::new(Proxy::new(upstream, allowance, ending.clone(), tasks.clone()));
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -236,8 +293,9 @@ mod tests {
             let proxy = Arc::clone(&proxy);
             async move {
                 let head = guard::check(&request, &Sizes::default()).unwrap();
-                match proxy.forward(request, &head, Box::pin(std::future::pending()), |_| {}).await
-                {
+                let place = under_way::UnderWay::new().enter(&(), 1).unwrap();
+                let never = Box::pin(std::future::pending());
+                match proxy.forward(request, &head, never, place, |_| {}).await {
                     Ok(response) => response,
                     Err(error) => {
                         let mut response = Response::new(body::empty());

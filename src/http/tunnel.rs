@@ -43,7 +43,12 @@ where
             Err(_) => break,
         };
         moved.fetch_add(1, Ordering::Relaxed);
-        if to.write_all(&buffer[..count]).await.is_err() || to.flush().await.is_err() {
+        // A reader of HTTP/2 who keeps its window shut is seen by nobody else.
+        let writing = async {
+            to.write_all(&buffer[..count]).await?;
+            to.flush().await
+        };
+        if !matches!(tokio::time::timeout(idle_max, writing).await, Ok(Ok(()))) {
             break;
         }
     }

@@ -18,6 +18,7 @@ pub use super::failure::UpstreamError;
 pub use super::origin::OriginError;
 use super::origin::{Link, Origin, PROBE_EVERY};
 use super::paced::Progress;
+use super::shared::{self, Shared};
 
 /// The most that a probe waits.
 const PROBE_MAX: Duration = Duration::from_secs(2);
@@ -63,6 +64,8 @@ pub struct Upstream {
     next: AtomicUsize,
     in_flight: Arc<Semaphore>,
     times: Times,
+    /// Set if it speaks HTTP/2.
+    shared: Option<Shared>,
 }
 
 /// A response whose place among those under way is still taken; drop `seat` when its body ends.
@@ -85,7 +88,51 @@ impl Upstream {
             return Err(OriginError);
         }
         let in_flight = Arc::new(Semaphore::new(times.in_flight));
-        Ok(Self { origins, next: AtomicUsize::new(0), in_flight, times })
+        Ok(Self { origins, next: AtomicUsize::new(0), in_flight, times, shared: None })
+    }
+
+    /// The same service, spoken to by HTTP/2; only what is upgraded still goes by HTTP/1.1.
+    pub fn over_http2(mut self) -> Self {
+        self.shared = Some(Shared::new(&self.origins));
+        self
+    }
+
+    /// The connections that its requests share, if it speaks HTTP/2.
+    pub(super) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_ref()
+    }
+
+    /// [`Self::send`] by HTTP/2. Tried again at most once: when nothing of it was sent, or when it
+    /// has no body and the service refused its stream, or it is a GET, HEAD or OPTIONS without
+    /// body and a connection that had served others died before a byte came back.
+    pub(super) async fn send_shared(
+        &self,
+        shared: &Shared,
+        request: Request<Body>,
+        upload: &Progress,
+    ) -> Result<Answer, UpstreamError> {
+        let seat =
+            Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
+        let request = shared::rewritten(request);
+        let spare = shared::copy(&request);
+        let taken = shared.take(self.times.connect).await?;
+        let failed = match self.awaited(taken.origin(), taken.send(request), upload).await? {
+            Ok(response) => return Ok(Answer { response, seat }),
+            Err(failed) => failed,
+        };
+        let again = failed.unsent.or_else(|| {
+            let (copy, is_safe) = spare?;
+            (failed.is_refused || is_safe && failed.was_stale).then_some(copy)
+        });
+        // HTTP/2 does not tell why we gave a stream up; its upload does.
+        let fault =
+            |origin, error| upload.fault().map_or_else(|| broken(origin, error), Into::into);
+        let Some(request) = again else { return Err(fault(taken.origin(), failed.error)) };
+        let taken = shared.take(self.times.connect).await?;
+        match self.awaited(taken.origin(), taken.send(request), upload).await? {
+            Ok(response) => Ok(Answer { response, seat }),
+            Err(failed) => Err(fault(taken.origin(), failed.error)),
+        }
     }
 
     /// The waits it was made with.
@@ -155,7 +202,12 @@ impl Upstream {
         let wait_max = self.times.connect.min(PROBE_MAX);
         loop {
             ticks.tick().await;
-            join_all(self.origins.iter().map(|origin| origin.probe(wait_max))).await;
+            match &self.shared {
+                Some(shared) => shared.probe(wait_max).await,
+                None => {
+                    join_all(self.origins.iter().map(|origin| origin.probe(wait_max))).await;
+                }
+            }
         }
     }
 

@@ -18,6 +18,9 @@ pub struct Public {
     pub hostnames: Vec<String>,
     /// Networks whose `Forwarded`, `X-Forwarded-For` and `-Proto` are believed. Hot.
     pub trusted_proxies: Vec<ipnet::IpNet>,
+    /// CDNs that name their client in a header of one address; they are trusted proxies, too.
+    #[serde(rename = "cdn")]
+    pub cdns: Vec<Cdn>,
     /// Origins whose scripts may read our refusals and statuses. Hot.
     pub cors_origins: Vec<String>,
     /// The certificates of the TLS listeners, chosen by the name that the client asks for.
@@ -47,6 +50,16 @@ pub struct Listener {
     /// `public.trusted_proxies`. Restart-only.
     #[serde(default)]
     pub proxy_protocol: bool,
+}
+
+/// `[[public.cdn]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cdn {
+    /// Where it asks from. Hot.
+    pub networks: Vec<ipnet::IpNet>,
+    /// The header in which it names its client, believed from nobody else. Hot.
+    pub header: String,
 }
 
 /// One certificate.
@@ -81,6 +94,6 @@ pub struct Shop {
     /// Environment variable whose value is sent as `Stanchion-Origin-Key`; "" = none.
     /// Restart-only.
     pub secret_env: String,
-    /// HTTP/2 to the shop, for gRPC; only false in this version. Restart-only.
+    /// HTTP/2 to the shop, without TLS and from the first byte on, for gRPC. Restart-only.
     pub http2: bool,
 }

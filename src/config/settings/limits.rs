@@ -15,9 +15,16 @@ pub struct Limits {
     /// Open connections of one address (IPv6 /64), ticket holders and trusted proxies not
     /// counted. Restart-only.
     pub max_connections_per_ip: usize,
-    /// Connections of one address whose first request has not been read, trusted proxies not
-    /// counted. Restart-only.
+    /// Connections of one address in a TLS handshake, trusted proxies not counted; more wait a
+    /// moment for their turn. Restart-only.
     pub max_handshakes_per_ip: usize,
+    /// Connections of one address past it whose first request has not been read, trusted proxies
+    /// not counted; of more the oldest is closed. Restart-only.
+    pub max_spare_per_ip: usize,
+    /// Requests of one address under way to the shop, the admitted not counted. Restart-only.
+    pub max_requests_per_ip: usize,
+    /// Requests of one admitted visitor under way to the shop. Restart-only.
+    pub max_requests_per_admission: usize,
     /// Joins of one sale that may wait to be written down; more are told when to come again.
     /// Restart-only.
     pub max_joins_waiting: usize,

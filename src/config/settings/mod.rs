@@ -10,7 +10,7 @@ mod sale;
 use serde::{Deserialize, Serialize};
 
 pub use account::{Account, AccountSource, ForwardAuth, Jwt};
-pub use edge::{Certificate, Listener, Public, Shop};
+pub use edge::{Cdn, Certificate, Listener, Public, Shop};
 pub use limits::{ClientLimits, Limits, QuotaSettings};
 pub use process::{Core, Keys, Log, LogFormat, Ops, Redis, RedisMode, Webhook};
 pub use sale::{LatePayment, Outside, Sale, SaleSku};

@@ -167,14 +167,14 @@ fn an_admission_has_a_quota_of_its_own_and_what_is_not_verified_has_none() {
 }
 
 /// A connection from an address of this machine.
-async fn from(address: &str, url: &str) -> TcpStream {
+pub(super) async fn from(address: &str, url: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
     socket.connect(url.trim_start_matches("http://").parse().unwrap()).await.unwrap()
 }
 
 /// The status of a request on a connection that stays open; 0 if it was closed.
-async fn asked(stream: &mut TcpStream, path: &str, header: &str) -> u16 {
+pub(super) async fn asked(stream: &mut TcpStream, path: &str, header: &str) -> u16 {
     let bytes = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
     drop(stream.write_all(bytes.as_bytes()).await);
     let mut answer = vec![0; 4096];
@@ -183,39 +183,10 @@ async fn asked(stream: &mut TcpStream, path: &str, header: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn ed_78_one_address_may_not_have_more_than_64_connections_that_ask_for_nothing() {
-    let edge = Edge::start("handshakes", |config, _| {
-        config.set("public.trusted_proxies", vec!["127.0.0.7/32"]).unwrap();
-    });
-    let url = edge.url();
-    let mut idle = vec![];
-    for _ in 0..65 {
-        idle.push(from("127.0.0.5", &url).await);
-    }
-
-    assert_eq!(asked(&mut from("127.0.0.6", &url).await, "/other", "").await, 200);
-    let mut many = vec![];
-    for _ in 0..70 {
-        many.push(from("127.0.0.7", &url).await);
-    }
-    let mut proxy = from("127.0.0.7", &url).await;
-    assert_eq!(asked(&mut proxy, "/cdn", "").await, 200, "a trusted proxy stands for many");
-    let reads = idle.iter_mut().map(|idle| Box::pin(idle.read_u8()));
-    let (answer, turned_away, _) = futures_util::future::select_all(reads).await;
-    assert!(answer.is_err(), "closed unanswered");
-    idle.swap_remove(turned_away);
-
-    let mut waiting = from("127.0.0.5", &url).await;
-    assert_eq!(asked(&mut idle[0], "/first", "").await, 200);
-    assert_eq!(asked(&mut waiting, "/turn", "").await, 200, "one has asked: the next one's turn");
-}
-
-#[tokio::test]
 async fn who_holds_a_ticket_does_not_count_among_the_connections_of_an_address() {
     let edge = Edge::start("percounts", |config, _| {
         no_limits(config);
         config.set("limits.max_connections_per_ip", 3).unwrap();
-        config.set("limits.max_handshakes_per_ip", 3).unwrap();
     });
     let (url, keys) = (edge.url(), keys(&edge));
     let poll = format!("/_stanchion/{}/status", edge.plan.id);

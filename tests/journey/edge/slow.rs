@@ -12,10 +12,9 @@ const GROWTH_KIB_MAX: u64 = 64 * 1024;
 /// Slow clients at once.
 const MANY: usize = 150;
 
-/// One with room for many connections of one address, and short patience.
+/// One with short patience.
 fn impatient(topic: &str) -> Edge {
     Edge::start(topic, |config, _| {
-        config.set("limits.max_handshakes_per_ip", 1_000).unwrap();
         for key in ["first_request_timeout", "head_timeout", "body_idle_timeout", "write_timeout"] {
             config.set(&format!("limits.client.{key}"), "1s").unwrap();
         }
@@ -96,7 +95,6 @@ fn ed_62_an_idle_connection_is_closed() {
 #[test]
 fn ed_60_bodies_that_dribble_in_take_no_place_at_the_shop() {
     let edge = Edge::start("slowbody", |config, _| {
-        config.set("limits.max_handshakes_per_ip", 1_000).unwrap();
         config.set("limits.client.body_idle_timeout", "1s").unwrap();
         config.set("shop.max_requests", 2).unwrap();
     });
