@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::identify::Visitor;
 use super::respond;
 use super::sale::SaleGate;
-use super::told::{Told, Urgent};
+use super::told::{News, Told, Urgent};
 use crate::domain::admission::{Admission, LEEWAY_MS};
 use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
@@ -68,7 +68,7 @@ impl Streams {
         let seconds = |from, to| Duration::from_millis(rand::random_range(from..to));
         let stream = Stream {
             all: Arc::clone(&sale.told),
-            news: sale.told.follow(),
+            urgent: sale.told.follow(),
             ticket: visitor.ticket.clone(),
             pass: visitor.pass.as_ref().map(|pass| Arc::clone(&pass.admission)),
             draining: self.draining.clone(),
@@ -91,7 +91,7 @@ impl Streams {
 
 struct Stream {
     all: Arc<Told>,
-    news: watch::Receiver<Urgent>,
+    urgent: watch::Receiver<Urgent>,
     ticket: Option<Ticket>,
     pass: Option<Arc<Admission>>,
     draining: CancellationToken,
@@ -120,21 +120,16 @@ impl Stream {
             if now >= self.ends {
                 return None;
             }
-            let mut frame = Vec::new();
-            if is_first {
-                // Spread out, so that a node that stops does not send all to the next at once.
-                let retry = format!("retry:{}\n", rand::random_range(1_000..4_000));
-                frame.extend_from_slice(retry.as_bytes());
-            }
-            let (urgent, state, poll_after_ms) = self.write(&mut frame);
+            let news = self.news();
+            let (urgent, state) = (news.urgent(), news.own.place.state);
             let told = Some((urgent, state));
             if now >= self.due || self.told != told {
                 // Then there is nothing more to tell, or the pass says it all.
                 self.is_over = urgent.is_closed() || state == PlaceState::Admitted;
                 self.told = told;
-                self.due = now + Duration::from_millis(poll_after_ms);
+                self.due = now + Duration::from_millis(news.own.poll_after_ms);
                 self.silent_since = now;
-                return Some(frame.into());
+                return Some(self.frame(news, is_first));
             }
             if now.duration_since(self.silent_since) >= HEARTBEAT_AFTER {
                 self.silent_since = now;
@@ -150,23 +145,32 @@ impl Stream {
             () = self.draining.cancelled() => return None,
             () = tokio::time::sleep_until(self.look) => self.look += LOOK_EVERY,
             // It goes on as long as the sale is there, and we hold it.
-            _ = self.news.changed() => {}
+            _ = self.urgent.changed() => {}
         }
         Some(())
     }
 
-    /// Appends the event. What was brought counts as long as run and epoch stand.
-    fn write(&self, frame: &mut Vec<u8>) -> (Urgent, PlaceState, u64) {
+    /// What was brought counts as long as run and epoch stand.
+    fn news(&self) -> News {
         let room = self.all.room();
         let (seen, now_ms) = (room.snapshot(), room.now_ms());
         let control = &seen.control;
         let ticket = self.ticket.as_ref().filter(|ticket| ticket.run == control.run);
         let holds =
             |pass: &&Arc<Admission>| pass.holds(room.sale(), control.epoch, now_ms, LEEWAY_MS);
-        let pass = self.pass.as_ref().filter(holds).map(AsRef::as_ref);
+        self.all.to(ticket, self.pass.as_ref().filter(holds).map(AsRef::as_ref))
+    }
+
+    fn frame(&self, news: News, is_first: bool) -> Bytes {
+        let mut frame = Vec::new();
+        if is_first {
+            // Spread out, so that a node that stops does not send all to the next at once.
+            let retry = format!("retry:{}\n", rand::random_range(1_000..4_000));
+            frame.extend_from_slice(retry.as_bytes());
+        }
         frame.extend_from_slice(b"data:");
-        let (urgent, own) = self.all.write(frame, ticket, pass);
+        self.all.write(&mut frame, news);
         frame.extend_from_slice(b"\n\n");
-        (urgent, own.place.state, own.poll_after_ms)
+        frame.into()
     }
 }

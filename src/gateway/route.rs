@@ -120,7 +120,8 @@ fn own<'a>(asked: &Asked, sales: &'a [SaleGate]) -> Result<Own<'a>, Refusal> {
     if is_preflight(asked) {
         return Ok(Own::Preflight);
     }
-    let rest = asked.path.as_str().trim_start_matches("/_stanchion").trim_start_matches('/');
+    let rest = asked.path.as_str().strip_prefix("/_stanchion").unwrap_or_default();
+    let rest = rest.strip_prefix('/').unwrap_or_default();
     let parts: Vec<&str> = rest.split('/').collect();
     let method = asked.method();
     match parts.as_slice() {

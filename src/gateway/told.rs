@@ -25,6 +25,19 @@ pub(super) struct Told {
     urgent: watch::Sender<Urgent>,
 }
 
+/// The status of one visitor at one moment.
+pub(super) struct News {
+    moment: Moment,
+    pub(super) own: Own,
+}
+
+impl News {
+    /// What of it is urgent.
+    pub(super) fn urgent(&self) -> Urgent {
+        Urgent::at(&self.moment)
+    }
+}
+
 /// `{"sale":…,` as of one moment.
 struct Half {
     moment: Moment,
@@ -63,16 +76,15 @@ impl Told {
         self.urgent.send_if_modified(|told| std::mem::replace(told, now) != now);
     }
 
-    /// Appends the body for a visitor; what it says of the visitor.
-    pub(super) fn write(
-        &self,
-        out: &mut Vec<u8>,
-        ticket: Option<&Ticket>,
-        admission: Option<&Admission>,
-    ) -> (Urgent, Own) {
+    /// What a visitor is told now, not written yet.
+    pub(super) fn to(&self, ticket: Option<&Ticket>, admission: Option<&Admission>) -> News {
         let moment = self.room.moment();
         let own = self.room.own(&moment, ticket, admission);
-        let urgent = Urgent::at(&moment);
+        News { moment, own }
+    }
+
+    /// Appends the body.
+    pub(super) fn write(&self, out: &mut Vec<u8>, News { moment, own }: News) {
         let known = self.half.load();
         match known.as_ref().filter(|half| half.moment.is_like(&moment)) {
             Some(half) => append(out, &half.text, &own),
@@ -82,7 +94,6 @@ impl Told {
                 self.half.store(Some(Arc::new(half)));
             }
         }
-        (urgent, own)
     }
 
     fn common(&self, moment: &Moment) -> Vec<u8> {

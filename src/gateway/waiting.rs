@@ -177,7 +177,7 @@ pub(super) fn way_back(sale: &SaleGate, next: Option<&str>) -> String {
 pub(super) fn status(sale: &SaleGate, visitor: &Visitor) -> Response<Body> {
     let pass = visitor.pass.as_ref().map(|pass| pass.admission.as_ref());
     let mut body = Vec::new();
-    sale.told.write(&mut body, visitor.ticket.as_ref(), pass);
+    sale.told.write(&mut body, sale.told.to(visitor.ticket.as_ref(), pass));
     respond::status(body)
 }
 
