@@ -78,7 +78,7 @@ async fn socket(
 }
 
 /// Reads one answer with a length to its end; its status.
-async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
+pub(crate) async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
     buffer.clear();
     loop {
         ensure!(stream.read_buf(buffer).await? > 0, "the server closed a connection");
