@@ -17,6 +17,8 @@ pub(super) const SALE: &str = "bench";
 
 /// Everything behind the public listener.
 pub(super) struct House {
+    /// When the sale opens.
+    pub(super) opens_ms: u64,
     /// `ADDR:PORT` of the gateway.
     pub(super) public: String,
     pub(super) keys: Keys,
@@ -40,6 +42,7 @@ impl House {
             skus: vec![("HOT".into(), 1_000_000, 0)],
             ..SalePlan::opening_in(SALE, SystemClock.now_ms(), in_ms, 0)
         };
+        let opens_ms = plan.opens_ms;
         let mut settings = ConfigFile::new(&shop()?, &[plan])?;
         // Everybody here comes from one address.
         settings.set("public.trusted_proxies", vec!["127.0.0.1/32"])?;
@@ -52,7 +55,7 @@ impl House {
         let url = installation.gateways[0].url("public")?;
         let public = url.split("://").nth(1).context("an address without a scheme")?.to_owned();
         let keys = Keys::load(&folder.join("keys"))?;
-        Ok(Self { public, keys, installation, folder, stores })
+        Ok(Self { opens_ms, public, keys, installation, folder, stores })
     }
 
     /// The gateway's process.
