@@ -28,7 +28,12 @@ pub(crate) struct Steered {
 
 /// Limits out of the way: these journeys are about steering.
 pub(crate) fn config(plan: &SalePlan) -> ConfigFile {
-    let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(plan)).unwrap();
+    config_of(std::slice::from_ref(plan))
+}
+
+/// The same for several sales.
+pub(crate) fn config_of(plans: &[SalePlan]) -> ConfigFile {
+    let mut config = ConfigFile::new(quiet_shop(), plans).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
     for limit in ["per_ip", "per_account", "per_admission", "poll"] {
         config.set(&format!("limits.{limit}.rate"), "10000/s").unwrap();

@@ -67,3 +67,4 @@ mod shop_down;
 mod stock_cli;
 mod stock_commands;
 mod stock_import;
+mod storm;

@@ -19,13 +19,13 @@ use crate::fixture::core::Core;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where the server of this URL listens.
-fn addr_of(url: &str) -> SocketAddr {
+pub(crate) fn addr_of(url: &str) -> SocketAddr {
     let authority = url.split('/').nth(2).unwrap().rsplit('@').next().unwrap();
     authority.parse().unwrap()
 }
 
 /// A link to the server of this URL.
-async fn link_to(url: &str) -> FaultProxy {
+pub(crate) async fn link_to(url: &str) -> FaultProxy {
     FaultProxy::to(addr_of(url)).await.unwrap()
 }
 
