@@ -218,6 +218,7 @@ async fn wr_18_a_shopper_checks_the_draw_in_the_browser_by_the_receipt() {
     let plan = ground.sale_opening_in(2_500, 10);
     let mut config = ConfigFile::new(quiet_shop(), std::slice::from_ref(&plan)).unwrap();
     config.set("public.trusted_proxies", vec!["127.0.0.1/32"]).unwrap();
+    config.set("limits.poll.rate", "1000/s").unwrap();
     config.set("limits.poll.burst", 1_000).unwrap();
     let installation = ground.install(Layout { gateways: 1, cores: 1 }, config);
     let gateway = installation.gateways[0].url("public").unwrap();
@@ -250,8 +251,8 @@ async fn wr_18_a_shopper_checks_the_draw_in_the_browser_by_the_receipt() {
     let late = Shopper::join(&client, &gateway, &plan.id, 99).await;
     let none = get("/receipt", &late).await;
     assert!(none.status == 404 && none.text().contains("join before the opening"));
-    let plain = get("/draw/check", shopper).await.text();
-    assert!(plain.contains(&format!("draw verify proof.json --entry {entry}")), "{plain}");
+    let by_hand = get("/draw/check", shopper).await.text();
+    assert!(by_hand.contains(&format!("draw verify proof.json --entry {entry}")), "{by_hand}");
     assert!(!get("/draw/check", &late).await.text().contains("--entry"));
 
     let url = between(shopper, &client, None).await;

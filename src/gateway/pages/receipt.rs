@@ -27,20 +27,17 @@ impl Receipt {
         let number = self.entry.saturating_add(1).to_string();
         let round = t.receipt_round_of.replace("{}", &self.round.to_string());
         let check = format!("{}/_stanchion/{}/draw/check", self.origin, self.sale);
-        let mut text = format!("{}\n\n", t.receipt_title);
-        for (name, value, is_there) in [
+        let lines = [
             (t.receipt_sale, &sale, true),
             (t.receipt_number, &number, true),
             (t.receipt_commitment, &self.commitment, true),
             (t.receipt_round, &round, self.round > 0),
             (t.receipt_check, &check, true),
-        ] {
-            if is_there {
-                text.push_str(&format!("{name}: {value}\n"));
-            }
-        }
-        text.push_str(&format!("\n{}\n{}\n", t.receipt_chance, t.receipt_text));
-        text
+        ];
+        let there = lines.into_iter().filter(|(.., is_there)| *is_there);
+        let lines: Vec<_> = there.map(|(name, value, _)| format!("{name}: {value}")).collect();
+        let lines = lines.join("\n");
+        format!("{}\n\n{lines}\n\n{}\n{}\n", t.receipt_title, t.receipt_chance, t.receipt_text)
     }
 }
 
