@@ -8,6 +8,7 @@
 #[path = "storm/visitors.rs"]
 mod visitors;
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ use stanchion::clock::{Clock, SystemClock};
 use stanchion::lab::client::{Client, request};
 use stanchion::lab::rig::{ConfigFile, Installation, Layout, Node, SalePlan};
 use stanchion::servers::PrivateStores;
-use std::io::Write;
 use visitors::{Seen, Visitor, storm};
 
 const SALE: &str = "storm";

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,7 @@ pub(crate) async fn storm(
     let due = (0..people).map(|person| Reverse((first(person), person))).collect();
     let crowd = Arc::new(Crowd {
         began,
+        out: AtomicU32::new(people),
         sale: sale.to_owned(),
         due: Mutex::new(due),
         visitors: Mutex::new(vec![Visitor::default(); people as usize]),
@@ -75,6 +77,8 @@ type Due = BinaryHeap<Reverse<(Instant, u32)>>;
 
 struct Crowd {
     began: Instant,
+    /// How many are not in yet.
+    out: AtomicU32,
     sale: String,
     due: Mutex<Due>,
     visitors: Mutex<Vec<Visitor>>,
@@ -111,10 +115,9 @@ impl Crowd {
         due.pop().map(|Reverse(next)| next)
     }
 
-    /// Nobody is due, and nobody is on the way who may come again.
+    /// Everybody is in.
     fn is_over(&self) -> bool {
-        let visitors = self.visitors.lock().unwrap_or_else(PoisonError::into_inner);
-        visitors.iter().all(|visitor| visitor.entry.is_some())
+        self.out.load(Ordering::Relaxed) == 0
     }
 
     fn join(&self, person: u32) -> String {
@@ -140,6 +143,7 @@ impl Crowd {
                 visitor.entry = Some(number(&answer.body, "\"entry\":").context("no entry")?);
                 visitor.known = answer.status == 200;
                 visitor.in_at_ms = since(Instant::now());
+                self.out.fetch_sub(1, Ordering::Relaxed);
             }
             429 | 503 => {
                 let wait = number(&answer.body, "\"retry_after_ms\":").context("no cure")?;
