@@ -5,8 +5,8 @@
 const PER_SECOND_AT_FIRST: f64 = 5_000.0;
 const PER_SECOND_MIN: f64 = 200.0;
 const PER_SECOND_MAX: f64 = 1_000_000.0;
-/// How much of a new measurement is believed.
-const NEWS: f64 = 0.1;
+/// A measurement over so long is believed by two thirds.
+const NEWS_MS: f64 = 300.0;
 /// The part of it that is promised to those who come again; the rest is for newcomers.
 const PROMISED: f64 = 0.75;
 /// How much shorter than its turn a wait may be, at random.
@@ -35,10 +35,12 @@ impl Comebacks {
         Self { waiting_max, per_second: PER_SECOND_AT_FIRST, given_ms: 0.0 }
     }
 
-    /// While more were waiting, so many joins were written down in so many milliseconds.
+    /// While there was more to do than could be done, so many joins were written down in so many
+    /// milliseconds.
     pub fn served(&mut self, joins: u32, took_ms: f64) {
         let measured = f64::from(joins) * 1_000.0 / took_ms.max(0.001);
-        let believed = self.per_second + NEWS * (measured - self.per_second);
+        let news = 1.0 - (-took_ms / NEWS_MS).exp();
+        let believed = self.per_second + news * (measured - self.per_second);
         self.per_second = believed.clamp(PER_SECOND_MIN, PER_SECOND_MAX);
     }
 

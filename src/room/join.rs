@@ -110,7 +110,7 @@ impl Room {
     pub(super) async fn send_joins(&self, mut queue: mpsc::Receiver<Waiting>) {
         let mut held_back: VecDeque<Waiting> = VecDeque::new();
         let mut batch = Vec::with_capacity(JOINS_MAX);
-        let mut full_until: Option<Instant> = None;
+        let (mut full_until, mut refused) = (None, 0);
         loop {
             if held_back.is_empty() {
                 if queue.recv_many(&mut batch, JOINS_MAX).await == 0 {
@@ -135,7 +135,11 @@ impl Room {
             };
             match answers {
                 Ok(Some(joins)) => {
-                    full_until = self.measure(steps.len(), full_until);
+                    // Only then is what was done all that could be done.
+                    let is_full = steps.len() == JOINS_MAX
+                        || refused != self.joins_refused.load(Ordering::Relaxed);
+                    refused = self.joins_refused.load(Ordering::Relaxed);
+                    full_until = is_full.then(|| self.measure(steps.len(), full_until));
                     self.answer(joins, batch.drain(..), &mut held_back);
                 }
                 Ok(None) => refuse_all(batch.drain(..), out_of_reach),
@@ -144,17 +148,14 @@ impl Room {
         }
     }
 
-    /// How fast joins are written down is known while full steps follow each other.
-    fn measure(&self, joins: usize, full_until: Option<Instant>) -> Option<Instant> {
+    /// How fast joins are written down is known while one full step follows another.
+    fn measure(&self, joins: usize, full_until: Option<Instant>) -> Instant {
         let now = Instant::now();
-        if joins < JOINS_MAX {
-            return None;
-        }
         if let (Some(since), Ok(joins)) = (full_until, u32::try_from(joins)) {
             let took_ms = now.duration_since(since).as_secs_f64() * 1_000.0;
             self.comebacks().served(joins, took_ms);
         }
-        Some(now)
+        now
     }
 
     fn answer(
