@@ -25,6 +25,7 @@ pub mod patience;
 pub mod proxy;
 mod proxy_protocol;
 mod shared;
+mod sips;
 mod stall;
 mod streams;
 pub mod tls;

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::body::{self, Body};
+use super::sips::Sips;
 use super::upstream::UpstreamError;
 use super::well::Well;
 
@@ -147,7 +148,7 @@ impl Origin {
         let (sender, connection) = http1::Builder::new()
             .max_headers(HEAD_FIELDS_MAX)
             .max_buf_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Sips::new(stream)))
             .await
             .map_err(UpstreamError::Broken)?;
         #[expect(
