@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{CipherSuite, ServerConfig};
 
 use super::metrics::CertificateMetrics;
 use super::pair::{Bytes, Pair, PairFiles, TlsError, wildcard_of};
@@ -31,7 +31,7 @@ impl Certificates {
         now_ms: u64,
         metrics: &Metrics,
     ) -> Result<Arc<Self>, TlsError> {
-        let provider = Arc::new(default_provider());
+        let provider = Arc::new(provider());
         let mut pairs = vec![];
         for one in &files {
             let pair = Bytes::read(one)?.pair(one, &provider)?;
@@ -69,6 +69,21 @@ impl Certificates {
     }
 }
 
+/// Ours is the order of the ciphers, the cheapest first; none that is offered is weak.
+fn provider() -> CryptoProvider {
+    let mut provider = default_provider();
+    provider.cipher_suites.sort_by_key(|suite| match suite.suite() {
+        CipherSuite::TLS13_AES_128_GCM_SHA256
+        | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+        | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => 0,
+        CipherSuite::TLS13_AES_256_GCM_SHA384
+        | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+        | CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => 1,
+        _ => 2,
+    });
+    provider
+}
+
 fn config(
     provider: &Arc<CryptoProvider>,
     served: Arc<ArcSwap<Served>>,
@@ -78,6 +93,7 @@ fn config(
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(ByName(served)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.ignore_client_order = true;
     // Their key changes every few hours; nothing is kept per visitor.
     config.ticketer = Ticketer::new()?;
     Ok(Arc::new(config))
