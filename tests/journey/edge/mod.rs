@@ -1,9 +1,11 @@
-//! The edge, judged from outside: raw bytes in, and a shop that writes down what reached it.
+//! The edge, judged from outside: raw bytes in, and a shop that writes down what reached it. What other
+//! people's tools say of it: `scripts/conformance`.
 
 mod admitted;
 mod answers;
 mod browser;
 mod certificates;
+mod crowds;
 mod events;
 mod floods;
 mod forward_auth;
@@ -21,9 +23,12 @@ mod passes;
 mod places;
 mod proxied;
 mod redirects;
+mod rpc;
+mod rpc_shop;
 mod secure;
 mod shopping;
 mod slow;
+mod sockets;
 mod staying;
 mod streaming;
 mod tls;

@@ -29,7 +29,7 @@ struct State {
     connections: AtomicU64,
     /// `/down` waits for it after its first piece.
     released: (Mutex<bool>, Condvar),
-    /// `/slow` and `/silent` count here whose connection was closed.
+    /// `/slow`, `/silent` and sockets count here whose connection was closed.
     gone: (Mutex<usize>, Condvar),
     /// How many events `/sse` may have sent.
     told: (Mutex<usize>, Condvar),
@@ -93,7 +93,7 @@ impl Origin {
         set(&self.state.released);
     }
 
-    /// Waits until so many connections of `/slow` and `/silent` were closed.
+    /// Waits until so many connections of `/slow`, `/silent` and sockets were closed.
     pub(crate) fn await_gone(&self, count: usize) {
         assert!(wait_for(&self.state.gone, count), "the shop still works for nobody");
     }
@@ -218,12 +218,13 @@ fn answer(
             with_length("ok")
         )),
         "/continued" => say(&format!("HTTP/1.1 100 Continue\r\n\r\n{}", with_length("ok"))),
-        _ => lasting(&path, reader, writer, state),
+        _ => lasting(head, &path, reader, writer, state),
     }
 }
 
 /// Answers that take their time, or end their connection.
 fn lasting(
+    head: &str,
     path: &str,
     reader: &mut impl BufRead,
     writer: &mut impl Write,
@@ -239,6 +240,17 @@ fn lasting(
             let mut said = [0; 5];
             reader.read_exact(&mut said).ok()?;
             writer.write_all(&said).ok()?;
+            None
+        }
+        "/socket" | "/checkout/socket" => {
+            let accept = accept(header(head, "sec-websocket-key")?);
+            say(&format!(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                 Upgrade: websocket\r\nSec-WebSocket-Protocol: chat\r\n\
+                 Sec-WebSocket-Accept: {accept}\r\n\r\n"
+            ))?;
+            std::io::copy(reader, writer).ok()?;
+            add(&state.gone);
             None
         }
         "/once" => {
@@ -272,6 +284,15 @@ fn lasting(
         }
         _ => say(&with_length("ok")),
     }
+}
+
+/// What RFC 6455 wants to be said to a key.
+fn accept(key: &str) -> String {
+    use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+    use base64::Engine;
+    let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(hash)
 }
 
 /// The head of an event stream.

@@ -201,6 +201,12 @@ fn a_client_that_leaves_takes_its_request_along() {
     drop(client);
 
     edge.shop.await_gone(1);
+    let ops = edge.installation.gateways[0].url("ops").unwrap();
+    let counted = || ask(&ops, "GET /metrics", &[]).contains("stanchion_clients_gone_total 1\n");
+    while !counted() {
+        assert!(since.elapsed().as_secs() < 20, "nobody has counted it");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 #[test]

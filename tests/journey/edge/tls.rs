@@ -52,7 +52,11 @@ pub(super) fn secured_with(
     (edge, client)
 }
 
-async fn connect(edge: &Edge, mut client: ClientConfig, alpn: &[&str]) -> TlsStream<TcpStream> {
+pub(super) async fn connect(
+    edge: &Edge,
+    mut client: ClientConfig,
+    alpn: &[&str],
+) -> TlsStream<TcpStream> {
     client.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     let addr = edge.url().trim_start_matches("https://").to_owned();
     let stream = TcpStream::connect(addr).await.unwrap();
