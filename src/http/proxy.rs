@@ -101,9 +101,9 @@ impl Proxy {
         let is_rpc = shared.is_some() && body::is_rpc(request.headers());
         let (parts, incoming) = request.into_parts();
         let bodiless = incoming.is_end_stream();
-        let pace =
+        let speed =
             if is_rpc { Pace::idle(self.allowance.stream_idle) } else { self.allowance.upload };
-        let upload = Paced::new(incoming, pace, self.allowance.upload_bytes);
+        let upload = Paced::new(incoming, speed, self.allowance.upload_bytes);
         let progress = upload.progress();
         let upload = Cleaned::new(upload, self.allowance.clean_upload);
         let sent = match (bodiless, is_rpc) {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 /// The most that one read takes, in bytes.
-const SIP: u64 = 32 * 1024;
+const SIP: u64 = 16 * 1024;
 
 /// Passes writes through.
 #[derive(Debug)]

@@ -92,6 +92,7 @@ impl Upstream {
     }
 
     /// The same service, spoken to by HTTP/2; only what is upgraded still goes by HTTP/1.1.
+    #[must_use]
     pub fn over_http2(mut self) -> Self {
         self.shared = Some(Shared::new(&self.origins));
         self

@@ -14,6 +14,9 @@ use super::pair::Pair;
 /// A fatal alert `unrecognized_name`, in a record of its own.
 const UNKNOWN_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
+/// What waits, encrypted, for a reader: not more than two records.
+const UNSENT_MAX: usize = 32 * 1024;
+
 /// The name that a client asked for, and the certificate that it was shown.
 #[derive(Debug, Clone)]
 pub struct Presented {
@@ -50,6 +53,9 @@ where
         started.io.shutdown().await?;
         return Err(io::Error::other("no certificate for the name asked for"));
     };
-    let stream = started.into_stream(certificates.config()).await?;
+    let shaking = started.into_stream_with(certificates.config(), |session| {
+        session.set_buffer_limit(Some(UNSENT_MAX));
+    });
+    let stream = shaking.await?;
     Ok((stream, name.map(|name| Presented { name, pair })))
 }

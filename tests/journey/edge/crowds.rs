@@ -123,17 +123,17 @@ fn one_address_takes_so_many_places_at_the_shop_and_the_admitted_have_their_own(
 /// Begins more until there is no room, and not only for a moment: what came before may not quite
 /// have ended.
 fn fill(begin: impl Fn() -> TcpStream, next: impl Fn() -> u16) -> Vec<TcpStream> {
-    let (mut begun, mut refused, since) = (vec![], 0, Instant::now());
+    let (mut under_way, mut refused, since) = (vec![], 0, Instant::now());
     while refused < 10 {
         if next() == 429 {
             refused += 1;
         } else {
             refused = 0;
-            begun.push(begin());
+            under_way.push(begin());
         }
         assert!(since.elapsed() < PATIENCE, "there is room for any number");
     }
-    begun
+    under_way
 }
 
 #[test]
