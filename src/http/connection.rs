@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
@@ -14,7 +17,7 @@ use super::life::Life;
 use super::listener::{Options, Peer};
 use super::proxy_protocol::{self, Announced};
 use super::stall::{Lingering, Watched};
-use super::tls;
+use super::tls::{self, Certificates, Presented};
 
 /// Serves one accepted socket to its end.
 pub(super) async fn serve<H, F>(
@@ -31,7 +34,9 @@ pub(super) async fn serve<H, F>(
         tracing::debug!(%error, "a socket was gone before it was served");
         return;
     }
-    let Some((address, guest)) = welcome(&mut stream, address, &options).await else { return };
+    // What is over soon is boxed: the connection stays, and would keep as much room.
+    let welcomed = Box::pin(welcome(&mut stream, address, &options)).await;
+    let Some((address, guest)) = welcomed else { return };
     let guest = Arc::new(guest);
     let lingering = Lingering::new();
     let stream = Watched::new(stream, options.bounds.read, lingering.clone());
@@ -39,31 +44,48 @@ pub(super) async fn serve<H, F>(
     let mut life = Life::new(peer, lingering, stop, Arc::clone(&options));
     let Some(certificates) = &options.certificates else {
         guest.settle();
-        life.http1(stream, handler).await;
+        Box::pin(life.http1(stream, handler)).await;
         return;
     };
-    let turn = match guest.turn().await {
+    let shaken = Box::pin(shaken(stream, &guest, certificates, options.bounds.handshake)).await;
+    let Some((stream, presented)) = shaken else { return };
+    guest.settle();
+    life.secured(presented);
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        Box::pin(life.http2(stream, handler)).await;
+    } else {
+        Box::pin(life.http1(stream, handler)).await;
+    }
+}
+
+/// The encrypted stream, if its turn came and the handshake came to an end in time.
+async fn shaken<S>(
+    stream: S,
+    guest: &Guest,
+    certificates: &Certificates,
+    time_max: Duration,
+) -> Option<(TlsStream<S>, Option<Presented>)>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    // Given back at the end of the handshake.
+    let _turn = match guest.turn().await {
         Ok(turn) => turn,
         Err(error) => {
             tracing::debug!(%error, "a connection was turned away");
-            return;
+            return None;
         }
     };
-    let handshake = tls::shake(stream, certificates);
-    let shaken = tokio::time::timeout(options.bounds.handshake, handshake).await;
-    drop(turn);
-    match shaken {
-        Ok(Ok((stream, presented))) => {
-            guest.settle();
-            life.secured(presented);
-            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                life.http2(stream, handler).await;
-            } else {
-                life.http1(stream, handler).await;
-            }
+    match tokio::time::timeout(time_max, tls::shake(stream, certificates)).await {
+        Ok(Ok(shaken)) => Some(shaken),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            None
         }
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
+        Err(_) => {
+            tracing::debug!("a TLS handshake took too long");
+            None
+        }
     }
 }
 

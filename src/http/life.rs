@@ -6,15 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hyper::body::{Body as HttpBody, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Body};
+use super::kept_timer::KeptTimer;
 use super::listener::{Options, Peer};
 use super::proxy;
 use super::stall::Lingering;
@@ -46,8 +50,22 @@ pub(super) struct Life {
     requests: AtomicU64,
     /// An event stream or a WebSocket went out on it.
     streams: Arc<AtomicBool>,
-    /// Cancelled when it has carried as many requests as it may.
-    worn: CancellationToken,
+    /// Told when it has carried as many requests as it may.
+    worn: Notify,
+}
+
+/// What may end a connection, or end its waiting.
+enum Due {
+    /// Time is up for a first request.
+    FirstRequest,
+    /// Silent, and another one of its address wants the place.
+    Dismissed,
+    /// It has lived long enough, or carried enough.
+    Old,
+    /// Nothing was asked for.
+    Quiet,
+    /// The doors close.
+    Stop,
 }
 
 impl Life {
@@ -57,7 +75,7 @@ impl Life {
         stop: CancellationToken,
         options: Arc<Options>,
     ) -> Self {
-        let (requests, worn) = (AtomicU64::new(0), CancellationToken::new());
+        let (requests, worn) = (AtomicU64::new(0), Notify::new());
         Self { peer, lingering, stop, options, requests, streams: Arc::default(), worn }
     }
 
@@ -76,7 +94,7 @@ impl Life {
         let trusted = self.options.trusted.contains(self.peer.address.ip());
         let mut builder = http1::Builder::new();
         builder
-            .timer(TokioTimer::new())
+            .timer(KeptTimer::default())
             .header_read_timeout(if trusted { bounds.head_trusted } else { bounds.head })
             .max_header_size(bounds.sizes.head)
             .max_buf_size(bounds.sizes.head);
@@ -128,10 +146,12 @@ impl Life {
     {
         self.peer.guest.ask();
         if self.requests.fetch_add(1, Ordering::Relaxed) + 1 == self.options.bounds.requests {
-            self.worn.cancel();
+            self.worn.notify_one();
         }
         let has_body = !request.body().is_end_stream();
         let (lingering, streams) = (self.lingering.clone(), Arc::clone(&self.streams));
+        // Hyper sets aside as much as it takes for as long as the connection lives: handlers box
+        // what has to wait.
         let response = handler(request, self.peer.clone());
         async move {
             let response = response.await;
@@ -159,29 +179,30 @@ impl Life {
         let mut retired = false;
         let mut quiet = pin!(quiet);
         loop {
-            tokio::select! {
-                ended = connection.as_mut() => return told(ended),
-                () = first_request.as_mut(), if first_due => {
-                    if !self.peer.guest.has_asked() {
-                        return;
-                    }
-                    first_due = false;
+            let next = async {
+                tokio::select! {
+                    () = first_request.as_mut(), if first_due => Due::FirstRequest,
+                    () = old.as_mut(), if !retired => Due::Old,
+                    () = quiet.as_mut() => Due::Quiet,
+                    () = self.peer.guest.dismissed(), if !self.peer.guest.has_asked() => Due::Dismissed,
+                    () = self.stop.cancelled() => Due::Stop,
                 }
-                () = self.peer.guest.dismissed(), if !self.peer.guest.has_asked() => {
-                    if !self.peer.guest.has_asked() {
-                        return;
-                    }
-                }
-                () = old.as_mut(), if !retired => {
+            };
+            let Some(due) = beside(connection.as_mut(), next).await else { return };
+            match due {
+                Due::FirstRequest | Due::Dismissed if !self.peer.guest.has_asked() => return,
+                Due::FirstRequest => first_due = false,
+                Due::Dismissed => {}
+                Due::Old => {
                     end_softly(connection.as_mut());
                     retired = true;
                 }
-                () = quiet.as_mut() => {
+                Due::Quiet => {
                     end_softly(connection.as_mut());
                     drop(tokio::time::timeout(LAST_WORDS_MAX, connection).await);
                     return;
                 }
-                () = self.stop.cancelled() => break,
+                Due::Stop => break,
             }
         }
         // Told to end softly, hyper would close what has not asked for anything yet.
@@ -213,8 +234,26 @@ impl Life {
         let age = self.options.bounds.age.mul_f64(rand::random_range(0.9..1.1));
         tokio::select! {
             () = tokio::time::sleep(age) => {}
-            () = self.worn.cancelled() => {}
+            () = self.worn.notified() => {}
         }
+    }
+}
+
+/// Runs a connection; nothing once it has ended, else what came due before. That is looked at only
+/// when it wakes by itself: it has locks, one of them that of all cores, and a connection wakes
+/// often.
+async fn beside<C, D>(connection: Pin<&mut C>, due: D) -> Option<D::Output>
+where
+    C: Future<Output = hyper::Result<()>>,
+    D: Future,
+{
+    let mut due = FuturesUnordered::from_iter([due]);
+    tokio::select! {
+        ended = connection => {
+            told(ended);
+            None
+        }
+        due = due.next() => due,
     }
 }
 

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 use super::patience::{Pace, Patience};
+use super::pause::Pause;
 
 /// How long a client may go on sending after our last word.
 const LINGER_MAX: Duration = Duration::from_secs(2);
@@ -42,8 +43,8 @@ pub(super) struct Watched<S> {
     inner: S,
     patience: Patience,
     lingering: Lingering,
-    /// Armed only while a write waits.
-    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// While a write waits.
+    waiting: Pause,
     /// Our last word is out.
     farewell: Option<Pin<Box<Sleep>>>,
 }
@@ -51,7 +52,7 @@ pub(super) struct Watched<S> {
 impl<S> Watched<S> {
     pub(super) fn new(inner: S, pace: Pace, lingering: Lingering) -> Self {
         let patience = Patience::new(pace);
-        Self { inner, patience, lingering, waiting: None, farewell: None }
+        Self { inner, patience, lingering, waiting: Pause::default(), farewell: None }
     }
 
     fn watch<T>(
@@ -60,16 +61,13 @@ impl<S> Watched<S> {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            if let Some((since, _)) = self.waiting.take() {
-                self.patience.spend(since.elapsed());
+            if let Some(waited) = self.waiting.end() {
+                self.patience.spend(waited);
             }
             return written;
         }
-        let left = self.patience.left();
-        let (_, waiting) = self
-            .waiting
-            .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
-        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let waiting = self.waiting.poll(context, self.patience.left());
+        waiting.map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn watch_bytes(
