@@ -93,10 +93,9 @@ impl CoreClient {
         }
         let answer = self.upstream.send(request, &Progress::default()).await;
         let answer = answer.map_err(|error| unavailable(&error))?;
-        let (parts, incoming) = answer.response.into_parts();
+        let (parts, incoming) = answer.into_parts();
         let body = body::collect(incoming, ANSWER_BYTES_MAX, ANSWER_TIME_MAX).await;
         let body = body.map_err(|error| unavailable(&error))?;
-        drop(answer.seat);
         Self::understood(CoreAnswer { status: parts.status, headers: parts.headers, body })
     }
 

@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::asked::Asked;
 use super::core_client::STANCHION_ADMISSION;
 use super::crowd::{Crowd, Whose};
-use super::headers::{for_shop, from_shop, put};
+use super::headers::{Writer, for_shop, from_shop, put};
 use super::identify::Pass;
 use super::route::Ungated;
 use crate::domain::id::AccountId;
@@ -110,7 +110,7 @@ impl Shop {
                 put(headers, STANCHION_ORIGIN_KEY, secret.expose_secret());
             }
         };
-        match self.proxy.forward(request, &asked.head, permit.ends(), place, add).await {
+        match self.proxy.forward(request, &asked.head, || permit.ends(), place, add).await {
             Ok(mut response) => {
                 from_shop(response.headers_mut());
                 if let Permit::Admitted(..) = permit {
@@ -134,12 +134,16 @@ fn keep_private(headers: &mut HeaderMap) {
     let vary = HeaderValue::from_static("Cookie, Stanchion-Admission");
     headers.append(header::VARY, vary);
     let lines = headers.get_all(header::CACHE_CONTROL).iter();
-    let said: Vec<String> = lines
+    let said: Vec<&str> = lines
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(','))
-        .map(|word| word.trim().to_owned())
+        .map(str::trim)
         .filter(|word| !word.is_empty())
         .collect();
+    if said.is_empty() {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
+        return;
+    }
     let is = |word: &str, name: &str| {
         word.split('=').next().is_some_and(|told| told.trim().eq_ignore_ascii_case(name))
     };
@@ -147,24 +151,25 @@ fn keep_private(headers: &mut HeaderMap) {
         return;
     }
     let kept = said.into_iter().filter(|word| !is(word, "public") && !is(word, "s-maxage"));
-    let words: Vec<String> = std::iter::once("private".to_owned()).chain(kept).collect();
-    put(headers, header::CACHE_CONTROL, &words.join(", "));
+    let words: Vec<&str> = std::iter::once("private").chain(kept).collect();
+    let words = words.join(", ");
+    put(headers, header::CACHE_CONTROL, &words);
 }
 
 /// Gate and shop might take such a path for different ones.
 pub(super) const DOTS: &str = "must not contain '.' or '..' segments; send the path they lead to";
 
 /// What speaks to shared caches alone, and counts for them before `Cache-Control`.
-const SHARED: [&str; 5] = [
-    "cdn-cache-control",
-    "cloudflare-cdn-cache-control",
-    "surrogate-control",
-    "x-accel-expires",
-    "edge-control",
+static SHARED: [HeaderName; 5] = [
+    HeaderName::from_static("cdn-cache-control"),
+    HeaderName::from_static("cloudflare-cdn-cache-control"),
+    HeaderName::from_static("surrogate-control"),
+    HeaderName::from_static("x-accel-expires"),
+    HeaderName::from_static("edge-control"),
 ];
 
 fn forget_shared(headers: &mut HeaderMap) {
-    for name in SHARED {
+    for name in &SHARED {
         headers.remove(name);
     }
 }
@@ -179,20 +184,19 @@ pub(super) fn nobody_else(headers: &mut HeaderMap) {
 /// Tells the shop whose turn it is.
 pub(super) fn vouch(headers: &mut HeaderMap, pass: &Pass) {
     let admission = &pass.admission;
-    put(headers, STANCHION_SALE, admission.sale.as_str());
-    put(headers, STANCHION_VISITOR, &admission.sub);
+    let mut writer = Writer::on(headers);
+    writer.put(STANCHION_SALE, admission.sale.as_str());
+    writer.put(STANCHION_VISITOR, &admission.sub);
     if let Some(account) = &admission.account {
         // Names in other scripts pass as UTF-8; an account that the shop does not hear of would
         // look like a visitor without one.
-        if let Ok(account) = HeaderValue::from_bytes(AccountId::as_str(account).as_bytes()) {
-            headers.insert(STANCHION_ACCOUNT, account);
-        }
+        writer.put(STANCHION_ACCOUNT, AccountId::as_str(account));
     }
     if let Some(position) = admission.position() {
-        put(headers, STANCHION_POSITION, &position.to_string());
+        writer.put(STANCHION_POSITION, position.to_string());
     }
-    put(headers, STANCHION_EXPIRES, &rfc3339(admission.exp.saturating_mul(1000)));
-    put(headers, STANCHION_ADMISSION, &pass.token);
+    writer.put(STANCHION_EXPIRES, rfc3339(admission.exp.saturating_mul(1000)));
+    writer.put(STANCHION_ADMISSION, &pass.token);
 }
 
 /// What the visitor is told; the reason is for the log.

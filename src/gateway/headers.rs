@@ -1,7 +1,6 @@
 //! What the shop is told in headers: nothing that a client made up about itself.
 
-use std::net::IpAddr;
-
+use bytes::BytesMut;
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
 
@@ -31,12 +30,24 @@ const BELIEVED: [&str; 14] = [
 /// Prefixes of such.
 const BELIEVED_PREFIXES: [&str; 3] = ["x-forwarded-", "stanchion-", "x-stanchion-"];
 
+/// What is written for one request is seldom longer.
+const WRITTEN_BYTES: usize = 1024;
+
 /// Whether a name, or one that some shop may take for it (`_` and `.` for `-`), is ours to set.
 fn is_reserved(name: &HeaderName) -> bool {
-    let folded = name.as_str().replace(['_', '.'], "-");
-    BELIEVED.contains(&folded.as_str())
-        || CLIENT_HEADERS.contains(&folded.as_str())
-        || BELIEVED_PREFIXES.iter().any(|prefix| folded.starts_with(prefix))
+    let name = name.as_str().as_bytes();
+    let is_one_of = |known: &[&str]| {
+        known.iter().any(|known| known.len() == name.len() && reads_as(name, known))
+    };
+    is_one_of(&BELIEVED)
+        || is_one_of(&CLIENT_HEADERS)
+        || BELIEVED_PREFIXES.iter().any(|prefix| reads_as(name, prefix))
+}
+
+/// Whether a name begins with this text.
+fn reads_as(name: &[u8], text: &str) -> bool {
+    let folded = |byte: &u8| if matches!(byte, b'_' | b'.') { b'-' } else { *byte };
+    name.len() >= text.len() && name.iter().map(folded).zip(text.bytes()).all(|(a, b)| a == b)
 }
 
 /// Removes what only we may say, from headers or trailers.
@@ -53,22 +64,46 @@ pub(super) fn for_shop(headers: &mut HeaderMap, client: &Client, authority: &str
     remove_reserved(headers);
     cookies::hide(headers);
     let proto = if client.https { "https" } else { "http" };
-    let chain = client.chain.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let mut hops: Vec<String> = client.chain.iter().map(forwarded_for).collect();
-    if let Some(first) = hops.first_mut() {
-        // The guard has let no quote or backslash through.
-        *first = format!("{first};proto={proto};host=\"{authority}\"");
+    let (mut chain, mut hops) = (String::new(), String::new());
+    for (at, address) in client.chain.iter().enumerate() {
+        if at > 0 {
+            chain.push_str(", ");
+            hops.push_str(", ");
+        }
+        let text = address.to_string();
+        chain.push_str(&text);
+        let (open, close) = if address.is_ipv6() { ("\"[", "]\"") } else { ("", "") };
+        hops.extend(["for=", open, &text, close]);
+        if at == 0 {
+            // The guard has let no quote or backslash through.
+            hops.extend([";proto=", proto, ";host=\"", authority, "\""]);
+        }
     }
-    put(headers, X_FORWARDED_FOR, &chain);
-    put(headers, X_FORWARDED_PROTO, proto);
-    put(headers, X_FORWARDED_HOST, authority);
-    put(headers, header::FORWARDED, &hops.join(", "));
+    let mut writer = Writer::on(headers);
+    writer.put(X_FORWARDED_FOR, &chain);
+    writer.put(X_FORWARDED_HOST, authority);
+    writer.put(header::FORWARDED, &hops);
+    headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
 }
 
-fn forwarded_for(address: &IpAddr) -> String {
-    match address {
-        IpAddr::V4(v4) => format!("for={v4}"),
-        IpAddr::V6(v6) => format!("for=\"[{v6}]\""),
+/// Writes values one after the other into one piece of memory: for a request that is copied, in
+/// case it must be sent again, ten of them cost no more than one.
+pub(super) struct Writer<'a> {
+    headers: &'a mut HeaderMap,
+    text: BytesMut,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn on(headers: &'a mut HeaderMap) -> Self {
+        Self { headers, text: BytesMut::with_capacity(WRITTEN_BYTES) }
+    }
+
+    /// Sets a header to bytes that may not be a header's value, in which case it is left out.
+    pub(super) fn put(&mut self, name: HeaderName, value: impl AsRef<[u8]>) {
+        self.text.extend_from_slice(value.as_ref());
+        if let Ok(value) = HeaderValue::from_maybe_shared(self.text.split().freeze()) {
+            self.headers.insert(name, value);
+        }
     }
 }
 

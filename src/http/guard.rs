@@ -236,10 +236,10 @@ pub fn as_http1<B>(request: &mut Request<B>, head: &Head) {
 
 /// Joins the crumbs that HTTP/2 clients split a cookie into.
 fn join_cookies(headers: &mut HeaderMap) {
-    let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
-    if lines.len() < 2 {
+    if headers.get_all(header::COOKIE).iter().nth(1).is_none() {
         return;
     }
+    let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
     let joined = lines.iter().map(HeaderValue::as_bytes).collect::<Vec<_>>().join(&b"; "[..]);
     if let Ok(value) = HeaderValue::from_bytes(&joined) {
         headers.insert(header::COOKIE, value);

@@ -4,15 +4,15 @@ use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
 
 /// Removed wherever they are found; `TE` is handled apart, because `trailers` may pass.
-const FIXED: [&str; 8] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "transfer-encoding",
-    "upgrade",
-    "http2-settings",
+static FIXED: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("http2-settings"),
 ];
 
 /// The elements of all lines of a comma-separated header, trimmed, empty ones left out.
@@ -32,13 +32,17 @@ pub fn elements<'a>(
 /// Removes the fixed set and whatever `Connection` names, on all its lines. `TE: trailers` stays,
 /// since trailers are passed on.
 pub fn strip(headers: &mut HeaderMap) {
-    let nominated: Vec<HeaderName> =
-        elements(headers, &header::CONNECTION).filter_map(|name| name.parse().ok()).collect();
+    let is_fixed =
+        |name: &&str| FIXED.iter().any(|known| name.eq_ignore_ascii_case(known.as_str()));
+    let nominated: Vec<HeaderName> = elements(headers, &header::CONNECTION)
+        .filter(|name| !is_fixed(name))
+        .filter_map(|name| name.parse().ok())
+        .collect();
     let trailers_wanted = elements(headers, &header::TE).any(names_trailers);
     for name in nominated {
         headers.remove(name);
     }
-    for name in FIXED {
+    for name in &FIXED {
         headers.remove(name);
     }
     headers.remove(header::TE);

@@ -64,9 +64,8 @@ pub(super) fn bare(authority: &str) -> Option<String> {
             return None;
         }
     }
-    let lower = host.to_ascii_lowercase();
-    let bare = lower.strip_suffix('.').unwrap_or(&lower);
-    (!bare.is_empty()).then(|| bare.to_owned())
+    let bare = host.strip_suffix('.').unwrap_or(host);
+    (!bare.is_empty()).then(|| bare.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -1,35 +1,30 @@
 //! One address of a service behind us, and the idle connections to it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{self, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, Request, Uri};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::body::{self, Body};
-use super::sips::Sips;
+use super::body;
+use super::cores;
+use super::link::Link;
+use super::paced::Progress;
 use super::upstream::UpstreamError;
 use super::well::Well;
 
-/// Idle connections kept for each address.
-const IDLE_MAX: usize = 64;
 /// A connection is not used again when it is older.
 const AGE_MAX: Duration = Duration::from_mins(5);
 /// The same when the address is a name, which may have moved meanwhile.
 const NAMED_AGE_MAX: Duration = Duration::from_secs(30);
 /// Between two probes; who answered within it is not asked.
 pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// A shop's response head: fields, and bytes.
-const HEAD_FIELDS_MAX: usize = 256;
-const HEAD_BYTES_MAX: usize = 256 * 1024;
 
 /// The text says what an address must look like.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,15 +39,12 @@ pub(super) struct Origin {
     age_max: Duration,
     /// Where the name led when it last led anywhere.
     known: Mutex<Vec<SocketAddr>>,
-    idle: Mutex<Vec<Idle>>,
+    /// Each core's own; the one that has been idle for longest comes first.
+    idle: Vec<Mutex<VecDeque<Idle>>>,
+    /// How many are kept, and how long.
+    idle_max: usize,
+    idle_time_max: Duration,
     well: Well,
-}
-
-/// One connection.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub(super) sender: SendRequest<Body>,
-    born: Instant,
 }
 
 #[derive(Debug)]
@@ -62,7 +54,11 @@ struct Idle {
 }
 
 impl Origin {
-    pub(super) fn parse(raw: &str) -> Result<Self, OriginError> {
+    /// Keeps so many idle connections for each core, each for so long.
+    pub(super) fn parse(
+        raw: &str,
+        (idle_max, idle_time_max): (usize, Duration),
+    ) -> Result<Self, OriginError> {
         let uri: Uri = raw.trim().parse().map_err(|_| OriginError)?;
         let plain = uri.scheme_str() == Some("http")
             && matches!(uri.path(), "" | "/")
@@ -75,7 +71,9 @@ impl Origin {
             port: uri.port_u16().unwrap_or(80),
             age_max: if is_name { NAMED_AGE_MAX } else { AGE_MAX },
             known: Mutex::default(),
-            idle: Mutex::default(),
+            idle: std::iter::repeat_with(Mutex::default).take(cores::places()).collect(),
+            idle_max,
+            idle_time_max,
             well: Well::default(),
         })
     }
@@ -119,48 +117,66 @@ impl Origin {
         if let Ok(host) = HeaderValue::from_str(&self.to_string()) {
             request.headers_mut().insert(header::HOST, host);
         }
-        let answer = tokio::time::timeout(wait_max, link.sender.send_request(request)).await;
-        if let Ok(Ok(_response)) = answer {
+        let answer = link.exchange(request, &Progress::default(), wait_max).await;
+        if let Some(Ok(_response)) = answer {
             self.answered();
         }
     }
 
-    pub(super) fn take_idle(&self, idle_max: Duration) -> Option<Link> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|kept| {
-            !kept.link.sender.is_closed()
-                && kept.since.elapsed() < idle_max
-                && kept.link.born.elapsed() < self.age_max
-        });
-        idle.pop().map(|kept| kept.link)
+    /// A connection that was used before and can be used again.
+    pub(super) async fn take_idle(&self) -> Option<Link> {
+        self.drop_stale_of(self.own_idle());
+        loop {
+            let mut link = idle(self.own_idle()).pop_back()?.link;
+            if link.age() < self.age_max && link.is_ready_now().await {
+                return Some(link);
+            }
+        }
     }
 
-    fn keep(&self, link: Link) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE_MAX {
-            idle.push(Idle { link, since: Instant::now() });
+    /// Closes what nobody has used for too long.
+    pub(super) fn drop_stale(&self) {
+        self.idle.iter().for_each(|of_core| self.drop_stale_of(of_core));
+    }
+
+    fn drop_stale_of(&self, of_core: &Mutex<VecDeque<Idle>>) {
+        let is_stale = |kept: &mut Idle| kept.since.elapsed() >= self.idle_time_max;
+        loop {
+            // Closed outside of the lock.
+            let stale = idle(of_core).pop_front_if(is_stale);
+            if stale.is_none() {
+                return;
+            }
         }
+    }
+
+    /// Keeps a connection that is ready for the next request.
+    pub(super) fn keep(&self, link: Link) {
+        let mut idle = idle(self.own_idle());
+        if idle.len() < self.idle_max {
+            idle.push_back(Idle { link, since: Instant::now() });
+        }
+    }
+
+    /// Keeps one whose request is still on its way, once it has gone.
+    pub(super) fn keep_later(self: Arc<Self>, mut link: Link) {
+        #[expect(clippy::disallowed_methods, reason = "ends with the request, or its connection")]
+        tokio::spawn(async move {
+            if link.becomes_ready().await {
+                self.keep(link);
+            }
+        });
+    }
+
+    /// Of this core.
+    fn own_idle(&self) -> &Mutex<VecDeque<Idle>> {
+        &self.idle[cores::current()]
     }
 
     /// A new connection.
     pub(super) async fn connect(&self, connect_max: Duration) -> Result<Link, UpstreamError> {
         let stream = self.reach(connect_max).await?;
-        let (sender, connection) = http1::Builder::new()
-            .max_headers(HEAD_FIELDS_MAX)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(Sips::new(stream)))
-            .await
-            .map_err(UpstreamError::Broken)?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "ends with its sender, so it needs no stop of its own"
-        )]
-        tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection to a service behind us broke");
-            }
-        });
-        Ok(Link { sender, born: Instant::now() })
+        Link::over(stream).await.map_err(UpstreamError::Broken)
     }
 
     /// A new socket; whether it could be reached is remembered.
@@ -212,32 +228,6 @@ impl Origin {
         stream.set_nodelay(true).map_err(UpstreamError::Connect)?;
         Ok(stream)
     }
-
-    /// Sees to it that the connection returns to the pool once the response's body has ended.
-    pub(super) fn kept(
-        self: &Arc<Self>,
-        mut link: Link,
-        response: Response<Incoming>,
-    ) -> Response<Incoming> {
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return response;
-        }
-        if link.sender.is_ready() {
-            self.keep(link);
-            return response;
-        }
-        let origin = Arc::clone(self);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "ends when the body does, or with its connection"
-        )]
-        tokio::spawn(async move {
-            if link.sender.ready().await.is_ok() {
-                origin.keep(link);
-            }
-        });
-        response
-    }
 }
 
 impl fmt::Display for Origin {
@@ -248,6 +238,10 @@ impl fmt::Display for Origin {
     }
 }
 
+fn idle(of_core: &Mutex<VecDeque<Idle>>) -> MutexGuard<'_, VecDeque<Idle>> {
+    of_core.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
@@ -256,9 +250,13 @@ fn now() -> std::time::Instant {
 mod tests {
     use super::*;
 
+    fn parse(raw: &str) -> Result<Origin, OriginError> {
+        Origin::parse(raw, (64, Duration::from_secs(4)))
+    }
+
     #[test]
     fn ed_88_a_name_that_moves_is_followed_and_one_that_is_lost_is_where_it_was() {
-        let origin = Origin::parse("http://shop.test").unwrap();
+        let origin = parse("http://shop.test").unwrap();
         let (a, b): (SocketAddr, SocketAddr) =
             (([192, 0, 2, 1], 80).into(), ([192, 0, 2, 2], 80).into());
         let lost = || io::Error::other("SERVFAIL");
@@ -269,16 +267,16 @@ mod tests {
         assert_eq!(origin.or_known(Err(lost())).unwrap(), [b]);
         assert_eq!(origin.or_known(Ok(vec![])).unwrap(), [b]);
         assert_eq!(origin.age_max, NAMED_AGE_MAX, "a hot pool does not keep the old one");
-        assert_eq!(Origin::parse("http://192.0.2.1").unwrap().age_max, AGE_MAX);
+        assert_eq!(parse("http://192.0.2.1").unwrap().age_max, AGE_MAX);
     }
 
     #[test]
     fn an_address_is_http_host_and_port() {
         for good in ["http://127.0.0.1:3000", "http://shop.test/", "http://[::1]:80"] {
-            assert!(Origin::parse(good).is_ok(), "{good}");
+            assert!(parse(good).is_ok(), "{good}");
         }
         for bad in ["", "127.0.0.1:3000", "https://a", "http://a/b", "http://a?x", "ftp://a"] {
-            assert!(Origin::parse(bad).is_err(), "{bad}");
+            assert!(parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use tokio::time::{Instant, Sleep};
 
 use super::body::BodyError;
 use super::patience::{Pace, Patience};
+use super::pause::Pause;
 
 /// Nothing arrived for too long, or too little.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +24,9 @@ pub struct StoodStill(pub Duration);
 pub struct TooLong(pub u64);
 
 /// How many bytes have passed, and whether the rest will, for those who wait on the other side.
+/// By default nothing ever passes.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<Passed>);
+pub struct Progress(Option<Arc<Passed>>);
 
 #[derive(Debug, Default)]
 struct Passed {
@@ -47,17 +48,19 @@ pub(super) enum Fault {
 impl Progress {
     /// Bytes so far.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes.load(Ordering::Relaxed)
+        self.0.as_ref().map_or(0, |passed| passed.bytes.load(Ordering::Relaxed))
     }
 
     /// What went wrong.
     pub(super) fn fault(&self) -> Option<Fault> {
-        self.0.fault.get().copied()
+        self.0.as_ref()?.fault.get().copied()
     }
 
     fn fail(&self, fault: Fault) {
-        // The first is the reason for whatever follows.
-        self.0.fault.get_or_init(|| fault);
+        if let Some(passed) = &self.0 {
+            // The first is the reason for whatever follows.
+            passed.fault.get_or_init(|| fault);
+        }
     }
 }
 
@@ -66,22 +69,27 @@ pub struct Paced<B> {
     inner: B,
     pace: Pace,
     patience: Patience,
+    bytes: u64,
     bytes_max: u64,
+    /// For whoever asked for it.
     progress: Progress,
-    /// Armed only while nothing is there, so that a fast body costs no timer. What the reader
-    /// takes for itself is not held against the sender.
-    pause: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// What the reader takes for itself is not held against the sender.
+    pause: Pause,
 }
 
 impl<B> Paced<B> {
     /// Fails when its sender falls behind `pace`, or more than `bytes_max` bytes come.
     pub fn new(inner: B, pace: Pace, bytes_max: u64) -> Self {
         let patience = Patience::new(pace);
-        Self { inner, pace, patience, bytes_max, progress: Progress::default(), pause: None }
+        let (progress, pause) = (Progress::default(), Pause::default());
+        Self { inner, pace, patience, bytes: 0, bytes_max, progress, pause }
     }
 
     /// A view of how far the body has come.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&mut self) -> Progress {
+        self.progress.0.get_or_insert_with(|| {
+            Arc::new(Passed { bytes: AtomicU64::new(self.bytes), fault: OnceLock::new() })
+        });
         self.progress.clone()
     }
 }
@@ -100,25 +108,24 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(context) {
-            if let Some((since, _)) = this.pause.take() {
-                this.patience.spend(since.elapsed());
+            if let Some(waited) = this.pause.end() {
+                this.patience.spend(waited);
             }
             let frame = frame.transpose().inspect_err(|_| this.progress.fail(Fault::Broken));
             let Some(frame) = frame.map_err(Into::into)? else { return Poll::Ready(None) };
             let length = frame.data_ref().map_or(0, Bytes::len);
             this.patience.earn(length);
-            let length = length as u64;
-            let before = this.progress.0.bytes.fetch_add(length, Ordering::Relaxed);
-            if before.saturating_add(length) > this.bytes_max {
+            this.bytes = this.bytes.saturating_add(length as u64);
+            if let Some(passed) = &this.progress.0 {
+                passed.bytes.store(this.bytes, Ordering::Relaxed);
+            }
+            if this.bytes > this.bytes_max {
                 this.progress.fail(Fault::Long);
                 return Poll::Ready(Some(Err(TooLong(this.bytes_max).into())));
             }
             return Poll::Ready(Some(Ok(frame)));
         }
-        let left = this.patience.left();
-        let (_, pause) =
-            this.pause.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
-        ready!(pause.as_mut().poll(context));
+        ready!(this.pause.poll(context, this.patience.left()));
         this.progress.fail(Fault::Slow);
         Poll::Ready(Some(Err(StoodStill(this.pace.idle_max).into())))
     }

@@ -10,25 +10,24 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Request, Response, StatusCode, Uri, Version};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, Body, BodyError};
+use super::fetched::Fetched;
 use super::gathered::gather;
 use super::guard::{Head, Upgrade};
 use super::held::Held;
 use super::hop;
-use super::paced::Paced;
+use super::paced::{Paced, Progress};
 use super::patience::Pace;
 use super::trailers::{Clean, Cleaned};
 use super::tunnel;
 use super::under_way::Place;
-use super::upstream::{Answer, Upstream, UpstreamError};
+use super::upstream::{Upstream, UpstreamError, WHOLE_BYTES};
 use super::websocket::{self, Key};
 
-/// Of a client's body this much, or all of it, is here before the service hears of the request.
-const GATHERED_BYTES: usize = 8 * 1024;
 /// Requests whose body's beginning is awaited.
 const GATHERING_MAX: usize = 4096;
 
@@ -88,7 +87,7 @@ impl Proxy {
         &self,
         mut request: Request<Incoming>,
         head: &Head,
-        ends: BoxFuture<'static, ()>,
+        ends: impl FnOnce() -> BoxFuture<'static, ()>,
         place: Place,
         add: impl FnOnce(&mut HeaderMap),
     ) -> Result<Response<Body>, UpstreamError> {
@@ -101,17 +100,16 @@ impl Proxy {
         let is_rpc = shared.is_some() && body::is_rpc(request.headers());
         let (parts, incoming) = request.into_parts();
         let bodiless = incoming.is_end_stream();
-        let speed =
-            if is_rpc { Pace::idle(self.allowance.stream_idle) } else { self.allowance.upload };
-        let upload = Paced::new(incoming, speed, self.allowance.upload_bytes);
-        let progress = upload.progress();
-        let upload = Cleaned::new(upload, self.allowance.clean_upload);
-        let sent = match (bodiless, is_rpc) {
-            (true, _) => body::empty(),
-            // Its first word may be an answer to the service's.
-            (false, true) => body::boxed(upload),
-            (false, false) => self.gathered(upload).await?,
-        };
+        let (mut progress, mut sent) = (Progress::default(), body::empty());
+        if !bodiless {
+            let allowance = &self.allowance;
+            let speed = if is_rpc { Pace::idle(allowance.stream_idle) } else { allowance.upload };
+            let mut upload = Paced::new(incoming, speed, allowance.upload_bytes);
+            progress = upload.progress();
+            let upload = Cleaned::new(upload, allowance.clean_upload);
+            // The first word of an RPC may be an answer to the service's.
+            sent = if is_rpc { body::boxed(upload) } else { self.gathered(upload).await? };
+        }
         let mut onward = Request::new(sent);
         *onward.method_mut() = parts.method;
         *onward.uri_mut() = origin_form(&parts.uri);
@@ -122,36 +120,41 @@ impl Proxy {
         }
         add(onward.headers_mut());
 
-        let Answer { response, seat } = match shared {
-            Some(shared) => self.upstream.send_shared(shared, onward, &progress).await?,
-            None => self.upstream.send(onward, &progress).await?,
-        };
+        if let Some(shared) = shared {
+            let (response, seat) = self.upstream.send_shared(shared, onward, &progress).await?;
+            return match response.status() {
+                StatusCode::SWITCHING_PROTOCOLS => Err(UpstreamError::UnaskedUpgrade),
+                _ => Ok(self.streamed(response, (seat, place))),
+            };
+        }
+        let response = self.upstream.send(onward, &progress).await?;
         match (response.status() == StatusCode::SWITCHING_PROTOCOLS, leaving) {
-            (true, Some(client)) => self.tunnelled(response, client, key.as_ref(), ends, place),
+            (true, Some(client)) => self.tunnelled(response, client, key.as_ref(), ends(), place),
             (true, None) => Err(UpstreamError::UnaskedUpgrade),
             // Passed on, it would open what the service has not.
             (false, _) if key.is_some() && response.status().is_success() => {
                 Err(UpstreamError::NoWebSocket)
             }
-            (false, _) => Ok(self.streamed(response, (seat, place))),
+            (false, _) => Ok(self.streamed(response, place)),
         }
     }
 
-    /// A slow upload takes none of the service's places before there is something to send.
+    /// A slow upload takes none of the service's places before there is something to send: this
+    /// much of it, or all.
     async fn gathered<B>(&self, upload: B) -> Result<Body, UpstreamError>
     where
         B: HttpBody<Data = Bytes, Error = BodyError> + Unpin + Send + 'static,
     {
         let _place = self.gathering.try_acquire().map_err(|_| UpstreamError::Full)?;
-        let gathered = gather(upload, GATHERED_BYTES).await;
+        let gathered = gather(upload, WHOLE_BYTES).await;
         gathered.map(body::boxed).map_err(|error| UpstreamError::of_body(&error))
     }
 
-    fn streamed(
-        &self,
-        response: Response<Incoming>,
-        held: (OwnedSemaphorePermit, Place),
-    ) -> Response<Body> {
+    fn streamed<B, H>(&self, response: Response<B>, held: H) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin + Send + 'static,
+        H: Unpin + Send + 'static,
+    {
         let (mut parts, incoming) = response.into_parts();
         hop::strip(&mut parts.headers);
         parts.version = Version::HTTP_11;
@@ -172,7 +175,7 @@ impl Proxy {
 
     fn tunnelled(
         &self,
-        mut response: Response<Incoming>,
+        mut response: Response<Fetched>,
         client: OnUpgrade,
         key: Option<&Key>,
         ends: BoxFuture<'static, ()>,
@@ -294,7 +297,7 @@ mod tests {
             async move {
                 let head = guard::check(&request, &Sizes::default()).unwrap();
                 let place = under_way::UnderWay::new().enter(&(), 1).unwrap();
-                let never = Box::pin(std::future::pending());
+                let never = || Box::pin(std::future::pending()) as BoxFuture<'static, ()>;
                 match proxy.forward(request, &head, never, place, |_| {}).await {
                     Ok(response) => response,
                     Err(error) => {

@@ -8,18 +8,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use hyper::body::Incoming;
-use hyper::{Method, Request, Response, Version};
+use hyper::body::{Body as HttpBody, Incoming};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
 use super::body::{self, Body};
 pub use super::failure::UpstreamError;
+use super::fetched::{Fetched, Held};
+use super::link::{Exchanged, Link};
 pub use super::origin::OriginError;
-use super::origin::{Link, Origin, PROBE_EVERY};
+use super::origin::{Origin, PROBE_EVERY};
 use super::paced::Progress;
 use super::shared::{self, Shared};
 
+/// A request's body that is no longer than this is all here when it is sent.
+pub(super) const WHOLE_BYTES: usize = 8 * 1024;
 /// The most that a probe waits.
 const PROBE_MAX: Duration = Duration::from_secs(2);
 
@@ -68,21 +72,14 @@ pub struct Upstream {
     shared: Option<Shared>,
 }
 
-/// A response whose place among those under way is still taken; drop `seat` when its body ends.
-#[derive(Debug)]
-pub struct Answer {
-    /// The response, streaming.
-    pub response: Response<Incoming>,
-    /// Counts it as under way.
-    pub seat: OwnedSemaphorePermit,
-}
-
 impl Upstream {
     /// A service at one or several addresses.
     pub fn new<S: AsRef<str>>(urls: &[S], times: Times) -> Result<Self, OriginError> {
+        // As many as were used at once may be used again.
+        let kept = (times.in_flight, times.pool_idle);
         let origins = urls
             .iter()
-            .map(|url| Origin::parse(url.as_ref()).map(Arc::new))
+            .map(|url| Origin::parse(url.as_ref(), kept).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         if origins.is_empty() {
             return Err(OriginError);
@@ -111,14 +108,14 @@ impl Upstream {
         shared: &Shared,
         request: Request<Body>,
         upload: &Progress,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<(Response<Incoming>, OwnedSemaphorePermit), UpstreamError> {
         let seat =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         let request = shared::rewritten(request);
         let spare = shared::copy(&request);
         let taken = shared.take(self.times.connect).await?;
         let failed = match self.awaited(taken.origin(), taken.send(request), upload).await? {
-            Ok(response) => return Ok(Answer { response, seat }),
+            Ok(response) => return Ok((response, seat)),
             Err(failed) => failed,
         };
         let again = failed.unsent.or_else(|| {
@@ -131,7 +128,7 @@ impl Upstream {
         let Some(request) = again else { return Err(fault(taken.origin(), failed.error)) };
         let taken = shared.take(self.times.connect).await?;
         match self.awaited(taken.origin(), taken.send(request), upload).await? {
-            Ok(response) => Ok(Answer { response, seat }),
+            Ok(response) => Ok((response, seat)),
             Err(failed) => Err(fault(taken.origin(), failed.error)),
         }
     }
@@ -150,25 +147,44 @@ impl Upstream {
         &self,
         mut request: Request<Body>,
         upload: &Progress,
-    ) -> Result<Answer, UpstreamError> {
+    ) -> Result<Response<Fetched>, UpstreamError> {
         let seat =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         *request.version_mut() = Version::HTTP_11;
-        let spare = repeatable(&request);
         let (origin, mut link, reused) = self.connection(Freshness::AnyConnection).await?;
-        let sending = link.sender.try_send_request(request);
-        let mut failed = match self.awaited(origin, sending, upload).await? {
-            Ok(response) => return Ok(Answer { response: origin.kept(link, response), seat }),
+        let spare = repeatable(&request).filter(|_| reused);
+        let mut failed = match self.exchanged(origin, &mut link, request, upload).await? {
+            Ok(response) => return Ok(fetched(response, link, origin, seat).await),
             Err(failed) => failed,
         };
         let again = failed.take_message().or(spare).filter(|_| reused);
         let Some(request) = again else { return Err(broken(origin, failed.into_error())) };
         let (origin, mut link, _) = self.connection(Freshness::NewConnection).await?;
-        let sending = link.sender.try_send_request(request);
-        match self.awaited(origin, sending, upload).await? {
-            Ok(response) => Ok(Answer { response: origin.kept(link, response), seat }),
+        match self.exchanged(origin, &mut link, request, upload).await? {
+            Ok(response) => Ok(fetched(response, link, origin, seat).await),
             Err(failed) => Err(broken(origin, failed.into_error())),
         }
+    }
+
+    async fn exchanged(
+        &self,
+        origin: &Origin,
+        link: &mut Link,
+        request: Request<Body>,
+        upload: &Progress,
+    ) -> Result<Exchanged, UpstreamError> {
+        let length = request.body().size_hint().upper();
+        if length.is_none_or(|length| length > WHOLE_BYTES as u64) {
+            link.let_go();
+        }
+        let Some(done) = link.exchange(request, upload, self.times.response).await else {
+            origin.unanswered();
+            return Err(UpstreamError::ResponseTimeout);
+        };
+        if done.is_ok() {
+            origin.answered();
+        }
+        Ok(done)
     }
 
     async fn awaited<T, E>(
@@ -206,6 +222,7 @@ impl Upstream {
             match &self.shared {
                 Some(shared) => shared.probe(wait_max).await,
                 None => {
+                    self.origins.iter().for_each(|origin| origin.drop_stale());
                     join_all(self.origins.iter().map(|origin| origin.probe(wait_max))).await;
                 }
             }
@@ -233,14 +250,15 @@ impl Upstream {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let mut failure = UpstreamError::ConnectTimeout;
         let now = std::time::Instant::now();
-        let all_shunned = self.origins.iter().all(|origin| origin.well().is_shunned(now));
+        let is_shunned = |origin: &Origin| origin.well().is_shunned(now);
+        let all_shunned = || self.origins.iter().all(|origin| is_shunned(origin));
         for step in 0..self.origins.len() {
             let origin = &self.origins[first.wrapping_add(step) % self.origins.len()];
-            if !all_shunned && origin.well().is_shunned(now) {
+            if is_shunned(origin) && !all_shunned() {
                 continue;
             }
             if freshness == Freshness::AnyConnection
-                && let Some(link) = origin.take_idle(self.times.pool_idle)
+                && let Some(link) = origin.take_idle().await
             {
                 return Ok((origin, link, true));
             }
@@ -251,6 +269,22 @@ impl Upstream {
         }
         Err(failure)
     }
+}
+
+/// A response with all that it takes until it ends.
+async fn fetched(
+    response: Response<Incoming>,
+    link: Link,
+    origin: &Arc<Origin>,
+    seat: OwnedSemaphorePermit,
+) -> Response<Fetched> {
+    let (parts, incoming) = response.into_parts();
+    let body = if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        Fetched::upgraded(incoming, link)
+    } else {
+        Fetched::of(incoming, Held { link, origin: Arc::clone(origin), seat }).await
+    };
+    Response::from_parts(parts, body)
 }
 
 /// A request that broke without an answer; what the client broke is nobody else's fault.

@@ -169,7 +169,7 @@ async fn answer(
     request: Request<body::Body>,
 ) -> Result<(StatusCode, bytes::Bytes), String> {
     let answer = upstream.send(request, &Progress::default()).await.map_err(|e| e.to_string())?;
-    let (head, incoming) = answer.response.into_parts();
+    let (head, incoming) = answer.into_parts();
     let bytes = body::collect(incoming, ANSWER_BYTES_MAX, ANSWER_TIME_MAX).await;
     Ok((head.status, bytes.map_err(|e| e.to_string())?))
 }

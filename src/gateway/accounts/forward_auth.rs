@@ -157,7 +157,7 @@ impl ForwardAuth {
         *request.headers_mut() = evidence;
         put(request.headers_mut(), header::HOST, &self.host);
         let answer = match self.upstream.send(request, &Progress::default()).await {
-            Ok(answer) => answer.response,
+            Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(%error, "the account source does not answer");
                 return Vouched::Unknown;

@@ -173,7 +173,7 @@ impl Webhook {
             return Received::No("the event cannot be written".to_owned());
         };
         match self.upstream.send(request, &Progress::default()).await {
-            Ok(answer) => match answer.response.status() {
+            Ok(answer) => match answer.status() {
                 status if status.is_success() => Received::Yes,
                 status @ (StatusCode::REQUEST_TIMEOUT
                 | StatusCode::TOO_MANY_REQUESTS

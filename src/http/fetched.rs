@@ -1,0 +1,88 @@
+//! The body of a service's response, on the connection that it comes by.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::link::Link;
+use super::origin::Origin;
+
+/// Drives its connection, counts as under way until it ends, and then gives the connection back.
+#[derive(Debug)]
+pub struct Fetched {
+    incoming: Incoming,
+    held: Option<Held>,
+}
+
+/// What a response takes until it ends.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) link: Link,
+    pub(super) origin: Arc<Origin>,
+    /// Its place among those under way.
+    pub(super) seat: OwnedSemaphorePermit,
+}
+
+impl Fetched {
+    /// The body of a response whose head has come.
+    pub(super) async fn of(incoming: Incoming, held: Held) -> Self {
+        let mut fetched = Self { incoming, held: Some(held) };
+        if fetched.incoming.is_end_stream() {
+            poll_fn(|context| Poll::Ready(fetched.end(context))).await;
+        }
+        fetched
+    }
+
+    /// The same when the connection is HTTP no longer.
+    pub(super) fn upgraded(incoming: Incoming, mut link: Link) -> Self {
+        link.let_go();
+        Self { incoming, held: None }
+    }
+
+    fn end(&mut self, context: &mut Context<'_>) {
+        let Some(Held { mut link, origin, seat }) = self.held.take() else { return };
+        drop(seat);
+        if link.is_ready(context) {
+            origin.keep(link);
+        } else if link.goes_by_itself() {
+            origin.keep_later(link);
+        }
+    }
+}
+
+impl HttpBody for Fetched {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
+        if let (true, Some(held)) = (polled.is_pending(), &mut this.held) {
+            held.link.drive(context);
+            polled = Pin::new(&mut this.incoming).poll_frame(context);
+        }
+        let frame = ready!(polled);
+        match &frame {
+            Some(Err(_)) => this.held = None,
+            Some(Ok(_)) if !this.incoming.is_end_stream() => {}
+            Some(Ok(_)) | None => this.end(context),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
