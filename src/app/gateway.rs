@@ -16,6 +16,7 @@ use crate::config::secret::secret;
 use crate::config::settings::{Certificate, Listener, Sale};
 use crate::domain::limits::AddressKey;
 use crate::gateway::{Gateway, GatewayParts, bounds};
+use crate::http::cores::Core;
 use crate::http::guests::{Caps, Guests};
 use crate::http::listener::{self, Options, Peer};
 use crate::http::tls::{Certificates, PairFiles};
@@ -58,7 +59,7 @@ pub(super) fn start(
     parts.life.background("limits", Arc::clone(&gateway).upkeep(parts.life.ending()));
     parts.life.background("streams", Arc::clone(&gateway).tell(parts.life.ending()));
     let certificates = certificates(parts)?;
-    serve(parts, &gateway, certificates.as_ref(), public);
+    serve(parts, &gateway, certificates.as_ref(), public)?;
     follow(parts, Arc::clone(&gateway), certificates);
     let ending = parts.life.ending();
     parts.life.background("shop watch", async move {
@@ -122,7 +123,8 @@ fn serve(
     gateway: &Arc<Gateway>,
     certificates: Option<&Arc<Certificates>>,
     public: Vec<(TcpListener, Listener)>,
-) {
+) -> anyhow::Result<()> {
+    let cores = Core::start_all(&parts.life.ending()).context("starting a thread for each core")?;
     let limits = &parts.settings.limits;
     let caps = Caps {
         connections: limits.max_connections_per_ip,
@@ -145,11 +147,23 @@ fn serve(
         };
         let gateway = Arc::clone(gateway);
         let handler = move |request: Request<Incoming>, peer: Peer| gateway.handle(request, peer);
+        let socket = socket.into_std()?;
         let stage = parts.life.public();
-        let (stop, tasks) = (stage.closing(), stage.tasks());
-        let accepting = listener::serve(socket, options, stop, tasks, handler);
-        parts.life.serve(stage, "public listener", accepting);
+        for core in &cores {
+            let (stop, tasks) = (stage.closing(), stage.tasks());
+            let (options, handler) = (options.clone(), handler.clone());
+            // All cores accept from the one queue of the kernel.
+            let socket = socket.try_clone()?;
+            let accepting = core.run(async move {
+                match TcpListener::from_std(socket) {
+                    Ok(socket) => listener::serve(socket, options, stop, tasks, handler).await,
+                    Err(error) => tracing::error!(%error, "a public listener cannot be used"),
+                }
+            });
+            parts.life.serve(stage, "public listener", accepting);
+        }
     }
+    Ok(())
 }
 
 /// The certificates of all TLS listeners, followed from now on; none if no listener needs any.
