@@ -12,8 +12,8 @@ use super::running::{Running, find, free_address};
 
 /// A running haproxy.
 pub(crate) struct Haproxy {
-    http: SocketAddr,
-    https: SocketAddr,
+    pub(crate) http: SocketAddr,
+    pub(crate) https: SocketAddr,
     running: Running,
     _folder: TempDir,
 }
