@@ -17,6 +17,9 @@ use super::origin::Origin;
 pub struct Fetched {
     incoming: Incoming,
     held: Option<Held>,
+    /// Told a moment later: what came before it goes out first, or hyper would drop that with the
+    /// connection.
+    broke: Option<hyper::Error>,
 }
 
 /// What a response takes until it ends.
@@ -31,7 +34,7 @@ pub(super) struct Held {
 impl Fetched {
     /// The body of a response whose head has come.
     pub(super) async fn of(incoming: Incoming, held: Held) -> Self {
-        let mut fetched = Self { incoming, held: Some(held) };
+        let mut fetched = Self { incoming, held: Some(held), broke: None };
         if fetched.incoming.is_end_stream() {
             poll_fn(|context| Poll::Ready(fetched.end(context))).await;
         }
@@ -41,7 +44,7 @@ impl Fetched {
     /// The same when the connection is HTTP no longer.
     pub(super) fn upgraded(incoming: Incoming, mut link: Link) -> Self {
         link.let_go();
-        Self { incoming, held: None }
+        Self { incoming, held: None, broke: None }
     }
 
     fn end(&mut self, context: &mut Context<'_>) {
@@ -64,22 +67,31 @@ impl HttpBody for Fetched {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
+        if let Some(error) = this.broke.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
         if let (true, Some(held)) = (polled.is_pending(), &mut this.held) {
             held.link.drive(context);
             polled = Pin::new(&mut this.incoming).poll_frame(context);
         }
-        let frame = ready!(polled);
-        match &frame {
-            Some(Err(_)) => this.held = None,
-            Some(Ok(_)) if !this.incoming.is_end_stream() => {}
-            Some(Ok(_)) | None => this.end(context),
+        match ready!(polled) {
+            Some(Err(error)) => {
+                (this.held, this.broke) = (None, Some(error));
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            frame => {
+                if frame.is_none() || this.incoming.is_end_stream() {
+                    this.end(context);
+                }
+                Poll::Ready(frame)
+            }
         }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        self.broke.is_none() && self.incoming.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
