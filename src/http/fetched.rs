@@ -36,7 +36,11 @@ impl Fetched {
     pub(super) async fn of(incoming: Incoming, held: Held) -> Self {
         let mut fetched = Self { incoming, held: Some(held), broke: None };
         if fetched.incoming.is_end_stream() {
-            poll_fn(|context| Poll::Ready(fetched.end(context))).await;
+            poll_fn(|context| {
+                fetched.end(context);
+                Poll::Ready(())
+            })
+            .await;
         }
         fetched
     }
