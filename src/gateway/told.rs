@@ -86,14 +86,12 @@ impl Told {
     /// Appends the body.
     pub(super) fn write(&self, out: &mut Vec<u8>, News { moment, own }: News) {
         let known = self.half.load();
-        match known.as_ref().filter(|half| half.moment.is_like(&moment)) {
-            Some(half) => append(out, &half.text, &own),
-            None => {
-                let half = Half { text: self.common(&moment), moment: moment.kept() };
-                append(out, &half.text, &own);
-                self.half.store(Some(Arc::new(half)));
-            }
+        if let Some(half) = known.as_ref().filter(|half| half.moment.is_like(&moment)) {
+            return append(out, &half.text, &own);
         }
+        let half = Half { text: self.common(&moment), moment: moment.kept() };
+        append(out, &half.text, &own);
+        self.half.store(Some(Arc::new(half)));
     }
 
     fn common(&self, moment: &Moment) -> Vec<u8> {

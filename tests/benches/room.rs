@@ -24,7 +24,7 @@ fn main() -> Result<()> {
     let is_wanted = |part: &str| wanted.is_empty() || wanted.iter().any(|word| word == part);
     run(async {
         if is_wanted("polls") {
-            line::polls::measure().await?;
+            line::polls::measure()?;
         }
         if is_wanted("opening") {
             line::opening::measure().await?;

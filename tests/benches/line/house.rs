@@ -75,15 +75,15 @@ impl House {
         let issued_at = SystemClock.now_ms() / 1000;
         Ok(self.keys.mint_ticket(Ticket { sale, run: 1, sub, cohort, account: None, issued_at }))
     }
+}
 
-    /// The bytes of a poll with this ticket.
-    pub(super) fn poll(&self, ticket: &str) -> Vec<u8> {
-        format!(
-            "GET /_stanchion/{SALE}/status HTTP/1.1\r\nhost: localhost\r\n\
-             cookie: stanchion-ticket-{SALE}={ticket}\r\n\r\n"
-        )
-        .into_bytes()
-    }
+/// The bytes of a poll with this ticket.
+pub(super) fn poll(ticket: &str) -> Vec<u8> {
+    format!(
+        "GET /_stanchion/{SALE}/status HTTP/1.1\r\nhost: localhost\r\n\
+         cookie: stanchion-ticket-{SALE}={ticket}\r\n\r\n"
+    )
+    .into_bytes()
 }
 
 /// A shop that is there, and no more than that.

@@ -14,7 +14,7 @@ use stanchion::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, RoomStore};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::house::{House, SALE, until_ms};
+use super::house::{House, SALE, poll, until_ms};
 use super::percentile;
 use super::written::Written;
 use crate::load::{Requests, answer, load};
@@ -87,7 +87,7 @@ async fn look_on(house: &House, to_ms: u64) -> Result<Vec<Poll>> {
     let mut entry = 0;
     while SystemClock.now_ms() < to_ms {
         entry = (entry + 7_919) % ENTRIES;
-        let request = house.poll(&house.ticket(Cohort::Entry(entry))?);
+        let request = poll(&house.ticket(Cohort::Entry(entry))?);
         let (at_ms, began) = (SystemClock.now_ms(), Instant::now());
         stream.write_all(&request).await?;
         answer(&mut stream, &mut buffer).await?;
@@ -127,26 +127,25 @@ async fn everybody_once(house: &Arc<House>) -> Result<()> {
     let of = Arc::clone(house);
     // Whoever is not there gets no answer; the load says so.
     let requests: Requests = Arc::new(move |number| {
-        of.ticket(Cohort::Entry(number % ENTRIES))
-            .map(|ticket| of.poll(&ticket))
-            .unwrap_or_default()
+        of.ticket(Cohort::Entry(number % ENTRIES)).map(|ticket| poll(&ticket)).unwrap_or_default()
     });
     // Sockets, buffers and threads are there before anybody is counted.
     load(&house.public, SOCKETS, Duration::from_secs(1), &next, &requests).await?;
     let (counted, kib) = (next.load(Ordering::Relaxed), pss_kib(house.gateway())?);
     let mut most_kib = kib;
-    let mut rates = vec![];
+    let (mut rates, mut p99s) = (vec![], vec![]);
     while next.load(Ordering::Relaxed) - counted < ENTRIES {
         let seen = load(&house.public, SOCKETS, Duration::from_secs(1), &next, &requests).await?;
         ensure!(seen.statuses.keys().all(|status| *status == 200), "{:?}", seen.statuses);
         rates.push(seen.per_second);
+        p99s.push(seen.p99_ms);
         most_kib = most_kib.max(pss_kib(house.gateway())?);
     }
     let visitors = next.load(Ordering::Relaxed) - counted;
-    let rate = median(&rates);
+    let (rate, p99) = (median(&rates), median(&p99s));
     let bytes = (most_kib - kib) * 1024 / visitors;
     say(&format!(
-        "{visitors} visitors polled once, {rate:.0} a second: {kib} KiB before, {most_kib} KiB at \
-         most, {bytes} bytes for each (bar 64)"
+        "{visitors} visitors polled once, {rate:.0} a second, p99 {p99:.1} ms: {kib} KiB \
+         before, {most_kib} KiB at most, {bytes} bytes for each (bar 64)"
     ))
 }

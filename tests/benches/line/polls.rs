@@ -19,7 +19,7 @@ const POLLS: &str = "status polls";
 const JOINS: &str = "joins";
 const FILE: &str = "nginx, 1 KB file";
 
-pub(crate) async fn measure() -> Result<()> {
+pub(crate) fn measure() -> Result<()> {
     let house = House::start(500, |settings, _| {
         settings.set("limits.poll", open_quota())?;
         settings.set("limits.per_ip", open_quota())?;
