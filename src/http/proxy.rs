@@ -100,17 +100,17 @@ impl Proxy {
         let is_rpc = shared.is_some() && body::is_rpc(request.headers());
         let (parts, incoming) = request.into_parts();
         let bodiless = incoming.is_end_stream();
-        let (mut progress, mut sent) = (Progress::default(), body::empty());
+        let (mut progress, mut upload) = (Progress::default(), body::empty());
         if !bodiless {
             let allowance = &self.allowance;
             let speed = if is_rpc { Pace::idle(allowance.stream_idle) } else { allowance.upload };
-            let mut upload = Paced::new(incoming, speed, allowance.upload_bytes);
-            progress = upload.progress();
-            let upload = Cleaned::new(upload, allowance.clean_upload);
+            let mut paced = Paced::new(incoming, speed, allowance.upload_bytes);
+            progress = paced.progress();
+            let paced = Cleaned::new(paced, allowance.clean_upload);
             // The first word of an RPC may be an answer to the service's.
-            sent = if is_rpc { body::boxed(upload) } else { self.gathered(upload).await? };
+            upload = if is_rpc { body::boxed(paced) } else { self.gathered(paced).await? };
         }
-        let mut onward = Request::new(sent);
+        let mut onward = Request::new(upload);
         *onward.method_mut() = parts.method;
         *onward.uri_mut() = origin_form(&parts.uri);
         *onward.headers_mut() = parts.headers;

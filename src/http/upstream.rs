@@ -219,13 +219,12 @@ impl Upstream {
         let wait_max = self.times.connect.min(PROBE_MAX);
         loop {
             ticks.tick().await;
-            match &self.shared {
-                Some(shared) => shared.probe(wait_max).await,
-                None => {
-                    self.origins.iter().for_each(|origin| origin.drop_stale());
-                    join_all(self.origins.iter().map(|origin| origin.probe(wait_max))).await;
-                }
+            if let Some(shared) = &self.shared {
+                shared.probe(wait_max).await;
+                continue;
             }
+            self.origins.iter().for_each(|origin| origin.drop_stale());
+            join_all(self.origins.iter().map(|origin| origin.probe(wait_max))).await;
         }
     }
 

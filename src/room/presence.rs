@@ -117,7 +117,9 @@ impl Room {
         let front = tokio::task::spawn_blocking(move || lobby.front(&draw, positions, now_ms));
         // It fails only when the process is about to end.
         let Ok(front) = front.await else { return 0 };
-        front.into_iter().for_each(|position| self.heard.note(position));
+        for position in front {
+            self.heard.note(position);
+        }
         positions
     }
 

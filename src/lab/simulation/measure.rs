@@ -202,9 +202,9 @@ impl Log {
             let enough = real(first.present) >= whole && real(first.spare) >= whole;
             let is_open = window.iter().all(|sample| sample.is_open);
             if enough && is_open && whole > 0.0 && self.is_settled(first.at_ms) {
-                let used = slots.partition_point(|slot| *slot < to)
+                let booked = slots.partition_point(|slot| *slot < to)
                     - slots.partition_point(|slot| *slot < from);
-                uses.push((first.at_ms, used, whole));
+                uses.push((first.at_ms, booked, whole));
             }
         }
         uses

@@ -72,11 +72,10 @@ impl Row {
     }
 
     fn add(&mut self, seed: u64, figures: &Figures) {
-        let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
+        self.use_least = match (self.use_least, figures.use_least) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        self.use_least = least(self.use_least, figures.use_least);
         self.most_in_a_second = self.most_in_a_second.max(figures.most_in_a_second);
         let lost = figures.lost_at_jump;
         self.lost_at_jump = lost.map(|lost| lost.max(self.lost_at_jump.unwrap_or(0.0)));

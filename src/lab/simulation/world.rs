@@ -205,7 +205,7 @@ impl<'run> World<'run> {
             return;
         }
         let (position, turn) = (who as u64, index(now_ms / 7_000));
-        let node = (who + if who % 4 == 0 { turn } else { 0 }) % self.nodes.len();
+        let node = (who + if who.is_multiple_of(4) { turn } else { 0 }) % self.nodes.len();
         let all = self.nodes.len();
         let ready =
             (0..all).map(|next| (node + next) % all).find(|at| self.nodes[*at].is_ready(now_ms));
@@ -351,7 +351,9 @@ impl<'run> World<'run> {
             Change::Confirm(count) => {
                 let mut open = self.store.open_positions();
                 open.truncate(index(count));
-                open.into_iter().for_each(|position| self.store.paid(position));
+                for position in open {
+                    self.store.paid(position);
+                }
             }
         }
     }

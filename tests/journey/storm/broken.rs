@@ -56,7 +56,7 @@ impl Gate {
             (Origin::start(), Arc::new(Brittle::default()), Metrics::new("gateway"));
         let folder = tempfile::tempdir().unwrap();
         let settings = settings(&ground, &shop, folder.path());
-        let stop = CancellationToken::new();
+        let ending = CancellationToken::new();
         let gateway = Gateway::new(GatewayParts {
             settings: &settings,
             rooms: vec![ground.room().await],
@@ -65,7 +65,7 @@ impl Gate {
             core_url: "http://127.0.0.1:9".into(),
             core_key: SecretString::from("none"),
             shop_secret: None,
-            draining: stop.clone(),
+            draining: ending.clone(),
             connections: TaskTracker::new(),
             metrics: &metrics,
         });
@@ -76,10 +76,15 @@ impl Gate {
             let gateway = Arc::clone(&gateway);
             async move { gateway.handle(request, peer).await }
         };
-        let serving =
-            listener::serve(socket, Options::default(), stop.clone(), TaskTracker::new(), handler);
+        let serving = listener::serve(
+            socket,
+            Options::default(),
+            ending.clone(),
+            TaskTracker::new(),
+            handler,
+        );
         tokio::spawn(serving);
-        let (client, until_dropped) = (client(), stop.drop_guard());
+        let (client, until_dropped) = (client(), ending.drop_guard());
         Self { ground, shop, clock, metrics, url, client, _until_dropped: until_dropped }
     }
 

@@ -81,9 +81,9 @@ async fn wr_77_whoever_finds_no_room_is_told_when_and_gets_one_place_by_the_same
     assert!(entries.into_iter().eq(0..u64::from(PEOPLE)), "unique and without a gap");
     let ops = steered.house.gateways[0].url("ops").unwrap();
     let metrics = steered.client.get(&format!("{ops}/metrics"), &[]).await.unwrap().text();
-    let line =
+    let name =
         format!("stanchion_room_joins_told_to_come_again_total{{sale=\"{}\"}} ", steered.sale);
-    let counted = metrics.lines().find_map(|found| found.strip_prefix(line.as_str()));
+    let counted = metrics.lines().find_map(|line| line.strip_prefix(name.as_str()));
     assert!(counted.is_some_and(|count| count.parse::<usize>().unwrap() > 0), "{metrics}");
 
     without_script(&ground, &steered, &link).await;
