@@ -33,6 +33,8 @@ pub(super) struct Asked {
     pub(super) client: Client,
     /// The connection it came by.
     pub(super) peer: Peer,
+    /// Who reads the answer.
+    reader: Reader,
     /// What the gate decides on.
     pub(super) path: Canonical,
     /// How its subject stands with the quota that it was counted under.
@@ -50,6 +52,8 @@ impl Asked {
         path: Canonical,
     ) -> Self {
         let (parts, body) = request.into_parts();
+        // Known from now on: forwarding takes the headers.
+        let reader = reader(&parts.headers);
         Self {
             parts,
             body: Some(body),
@@ -57,6 +61,7 @@ impl Asked {
             head,
             client,
             peer,
+            reader,
             path,
             standing: None,
             failure: None,
@@ -70,7 +75,7 @@ impl Asked {
 
     /// Who reads the answer.
     pub(super) fn reader(&self) -> Reader {
-        reader(&self.parts.headers)
+        self.reader
     }
 
     /// The headers.
