@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,8 @@ use crate::room::keys::Keys;
 use crate::store::redis::room::RoomStore;
 
 const EVERY: Duration = Duration::from_secs(1);
+/// How long a node that ends tells the others so.
+const FAREWELL_MAX: Duration = Duration::from_millis(500);
 
 /// Starts telling and hearing.
 pub(super) fn start(parts: &Parts, role: Role, node: &str, rooms: &[Arc<Room>]) -> Arc<Roster> {
@@ -51,9 +54,17 @@ impl Teller {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while ending.run_until_cancelled(ticks.tick()).await.is_some() {
             if ending.run_until_cancelled(self.tell()).await.is_none() {
-                return;
+                break;
             }
         }
+        self.leave().await;
+    }
+
+    /// Whoever ends by intent is no node that a stop cannot reach.
+    async fn leave(&self) {
+        let farewells = self.rooms.iter().map(|(_, store)| store.farewell(&self.node));
+        // Redis away: the others forget it within a minute.
+        drop(tokio::time::timeout(FAREWELL_MAX, join_all(farewells)).await);
     }
 
     /// Every sale lives in a slot of its own, so each is told; any of them knows all nodes.

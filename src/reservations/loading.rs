@@ -12,6 +12,11 @@ use crate::domain::id::{SaleId, Sku};
 use crate::store::postgres::{DatabaseError, MARKERS_PAGE, Marker, STANDSTILL_MAX};
 use crate::store::redis::RedisFailure;
 
+/// So few keys are marked within a moment.
+const LITTLE: usize = 100;
+/// How often what came meanwhile is marked.
+const CATCH_UP_MAX: usize = 8;
+
 /// Why a gate could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadFailure {
@@ -102,11 +107,18 @@ impl Reservations {
         }
         let began = self.ledger.known_now().await?;
         self.mark_known(sku, &truth.sale).await?;
-        // Twice what came meanwhile: first while orders go on, so that little is left for the
-        // moment in which they stand still.
-        let caught_up = self.ledger.known_now().await?;
-        let new = self.ledger.new_markers(&truth.sale, sku, &began).await?;
-        self.mark_keys(sku, &truth.sale, &new).await?;
+        // What came meanwhile: while orders go on, as often as it gets less, so that little is left
+        // for the moment in which they stand still.
+        let mut caught_up = began;
+        for _ in 0..CATCH_UP_MAX {
+            let now = self.ledger.known_now().await?;
+            let new = self.ledger.new_markers(&truth.sale, sku, &caught_up).await?;
+            self.mark_keys(sku, &truth.sale, &new).await?;
+            caught_up = now;
+            if new.len() <= LITTLE {
+                break;
+            }
+        }
         let mut client = self.ledger.database().client().await?;
         let still = self.ledger.stand_still(&mut client, sku).await?;
         let still = still.ok_or(LoadFailure::UnknownSku)?;
@@ -119,7 +131,7 @@ impl Reservations {
         let loaded = tokio::time::timeout(STANDSTILL_MAX, load).await;
         let loaded = loaded.map_err(|_| DatabaseError::Contended)??;
         if loaded {
-            tracing::info!(%sku, available = truth.available, "the gate was loaded from the ledger");
+            tracing::info!(%sku, available = still.truth.available, "the gate was loaded from the ledger");
         }
         Ok(())
     }

@@ -155,10 +155,14 @@ async fn the_page_follows_by_itself_and_tells_of_all_nodes_and_their_keys() {
     });
     assert!(said.await.unwrap().contains("text/event-stream"));
 
+    // One that ends by intent is forgotten at once, long before one that is silent.
+    let mut house = house;
+    house.installation.gateways[1].stop().unwrap();
+    house.until(&format!("{}/metrics", house.ops()), "stanchion_nodes 2\n").await;
+
     // A node of another installation is named.
     let folder = house.installation.folder().join("keys");
     std::fs::write(folder.join("place.key"), "ab".repeat(32)).unwrap();
-    let mut house = house;
     house.installation.replace_gateway(1).unwrap();
     let ops = house.ops();
     house.until(&ops, "of another installation").await;

@@ -36,7 +36,7 @@ const MISSING: &str = "
 /// Keys on one page.
 pub const MARKERS_PAGE: usize = 1_000;
 /// Keys that may come to be known while others are marked; more means that orders outrun the load.
-const NEW_KEYS_MAX: i64 = 10_000;
+const NEW_KEYS_MAX: i64 = 100_000;
 /// How long a SKU may be made to stand still.
 pub const STANDSTILL_MAX: Duration = Duration::from_millis(250);
 

@@ -26,6 +26,12 @@ impl RoomStore {
         Ok(Nodes { now_ms: instant_ms(now)?, identity: identity.clone(), seen: nodes })
     }
 
+    /// A node ends and is missed by nobody.
+    pub async fn farewell(&self, id: &str) -> Result<(), RedisFailure> {
+        let mut forget = cmd("HDEL");
+        self.store.command::<u64>(forget.arg(self.keys.nodes()).arg(id)).await.map(|_| ())
+    }
+
     /// The installation that this Redis belongs to, if nodes have told.
     pub async fn identity(&self) -> Result<Option<String>, RedisFailure> {
         let mut get = cmd("GET");
