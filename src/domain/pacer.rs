@@ -103,6 +103,9 @@ impl Pacer {
         let is_new = now.now_ms < now.ordered_ms.saturating_add(FIRST_ASK_MS);
         let (share, speed) = if is_new { (1.0, 1.0) } else { (self.share(now.now_ms), CATCH_UP) };
         let coming = self.coming(now.now_ms) * share;
+        let per_ms = now.rate.get() / 1000.0;
+        // Also while nobody waits: whoever comes then is not made to wait for others.
+        let at_once = self.at_once(speed * per_ms / share);
         let for_stock =
             now.demand.map_or(u64::MAX, |demand| demand.may_call(self.may_still_claim(now)));
         let for_places =
@@ -111,9 +114,7 @@ impl Pacer {
         if !now.waiting || allowed == 0 {
             return Step { call: 0, spare: allowed };
         }
-        let per_ms = now.rate.get() / 1000.0;
         let missing = (LEAD_MS - now.lead_ms).max(0.0) * per_ms - coming;
-        let at_once = self.at_once(speed * per_ms / share);
         let call = ceil(missing / share).min(at_once).min(allowed);
         Step { call, spare: allowed - call }
     }
@@ -330,6 +331,16 @@ mod tests {
         assert_eq!(at(10_400, 512, 507, 5, 0), 0, "and have taken theirs");
         assert_eq!(at(12_100, 512, 507, 5, 0), 5, "five did not come");
         assert_eq!(at(12_200, 517, 512, 0, 0), 0);
+    }
+
+    #[test]
+    fn whoever_comes_to_an_idle_line_is_called_at_once_also_at_one_in_twenty_seconds() {
+        let (rate, mut pacer) = (Rate::per_second(0.05).unwrap(), Pacer::default());
+        let idle = |now_ms| Observation { waiting: false, ..observed(now_ms, 0, 0, rate) };
+        for now_ms in (1_000_000..1_005_000).step_by(100) {
+            assert_eq!(pacer.step(idle(now_ms)).call, 0);
+        }
+        assert_eq!(pacer.step(observed(1_005_000, 0, 0, rate)).call, 1);
     }
 
     /// Called at most as far as the stock goes, whatever the meter would take: a sale of `units`
