@@ -73,7 +73,7 @@ mod tests {
 
     fn allowed(steps: Vec<Step>) -> Allowed {
         let steering = Steering { steps, rate_before: 10.0, trouble: None };
-        Allowed::of(RateSet { per_second: 10.0, burst: 1 }, Some(&steering))
+        Allowed::of(RateSet { per_second: 10.0, burst: 1, max_active: 0 }, Some(&steering))
     }
 
     fn slots(from: u64, to: u64, every: usize) -> impl Iterator<Item = u64> {

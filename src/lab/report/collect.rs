@@ -98,7 +98,9 @@ async fn rate(client: &Client, core: &CoreAccess, sale: &str) -> Result<RateSet>
         other => other.as_f64().context("the control record has no rate")?,
     };
     let burst = control["burst"].as_u64().context("the control record has no burst")?;
-    Ok(RateSet { per_second, burst: u32::try_from(burst)? })
+    let max_active =
+        control["max_active"].as_u64().context("the control record has no max_active")?;
+    Ok(RateSet { per_second, burst: u32::try_from(burst)?, max_active })
 }
 
 async fn read<T: DeserializeOwned>(

@@ -28,13 +28,15 @@ pub struct Evidence {
     pub journal: Seen<Journal>,
 }
 
-/// The meter's two numbers.
+/// The meter's numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateSet {
     /// Admissions per second.
     pub per_second: f64,
     /// Admissions that may come at once.
     pub burst: u32,
+    /// How many may be inside at once; 0 for as many as come.
+    pub max_active: u64,
 }
 
 /// The core's own view.

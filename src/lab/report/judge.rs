@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::evidence::Evidence;
 use super::promise::{Promise, Verdict};
-use super::{door, line, page, place, rate, steering, stock};
+use super::{door, line, page, place, rate, steering, stock, usage};
 use crate::domain::draw::Proof;
 use crate::lab::crowd::{Ending, Event, NodeSeen, Observations, ShopperSeen, Step};
 
@@ -205,7 +205,6 @@ fn steered(step: &Step) -> Steered {
 }
 
 fn promises(seen: &Observations, evidence: &Evidence) -> BTreeMap<&'static str, Verdict> {
-    let later = |why: &str| Verdict::unchecked(format!("not checked by this version: {why}"));
     let verdict = |promise: Promise| match promise {
         Promise::NeverOversell => stock::never_oversell(seen, evidence),
         Promise::NoUnitLost => stock::no_unit_lost(evidence),
@@ -215,9 +214,7 @@ fn promises(seen: &Observations, evidence: &Evidence) -> BTreeMap<&'static str, 
         Promise::FairDraw => line::fair_draw(seen, evidence),
         Promise::OnlyTheAdmitted => door::only_the_admitted(seen, evidence),
         Promise::HonestPage => page::honest_page(seen, evidence),
-        Promise::FullUse => {
-            later("it needs the presence of visitors, which comes with the waiting room")
-        }
+        Promise::FullUse => usage::full_use(seen, evidence),
         Promise::PlaceKept => place::place_kept(seen, evidence),
         Promise::OnePlacePerAccount => place::one_place_per_account(seen, evidence),
         Promise::StopInASecond => steering::stop_in_a_second(seen, evidence),

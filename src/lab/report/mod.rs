@@ -17,6 +17,7 @@ mod stores;
 mod table;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use collect::{Sources, collect};
 pub use evidence::{CoreView, Evidence, GateSku, Ledger, LedgerSku, RateSet, Seen};

@@ -100,7 +100,8 @@ mod tests {
     use super::*;
 
     fn excess(slots: &[u64], per_second: f64, burst: u32) -> Option<u64> {
-        first_excess(slots, &Allowed::of(RateSet { per_second, burst }, None), burst)
+        let set = RateSet { per_second, burst, max_active: 0 };
+        first_excess(slots, &Allowed::of(set, None), burst)
     }
 
     #[test]

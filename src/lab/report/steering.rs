@@ -74,7 +74,7 @@ fn slots(seen: &Observations, step: &Step, next: Option<&Step>, burst: u32) -> O
             Some(format!("{name}: a slot {} ms after it", slot - step.acked_ms))
         }
         Act::Rate(per_second) => {
-            let allowed = Allowed::of(RateSet { per_second, burst }, None);
+            let allowed = Allowed::of(RateSet { per_second, burst, max_active: 0 }, None);
             let slot = rate::first_excess(&within, &allowed, burst)?;
             Some(format!("{name}: too many slots {} ms after it", slot - step.acked_ms))
         }

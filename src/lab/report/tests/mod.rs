@@ -2,6 +2,7 @@
 
 mod places;
 mod steering;
+mod usage;
 
 use std::collections::BTreeMap;
 
@@ -111,7 +112,7 @@ fn evidence() -> Evidence {
         |name: &str| LedgerSku { sku: name.into(), loaded: 4, available: 0, held: 0, confirmed: 4 };
     let visit = Visit { request: "POST /checkout/pay".into(), visitor: "v1".into() };
     Evidence {
-        rate: Ok(RateSet { per_second: 10.0, burst: 1 }),
+        rate: Ok(RateSet { per_second: 10.0, burst: 1, max_active: 0 }),
         draw: Ok(proof()),
         core: Ok(CoreView::default()),
         ledger: Ok(Ledger {
