@@ -48,6 +48,7 @@ mod reload;
 mod renewal;
 mod renewal_count;
 mod restored;
+mod room_change;
 mod room_counts;
 mod room_estimates;
 mod room_ground;

@@ -24,7 +24,7 @@ type Got = Result<Reservation, String>;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An order of some units by whoever has this ticket.
-fn order(ground: &RoomGround, ticket: &Ticket, qty: i64) -> Order {
+pub(crate) fn order(ground: &RoomGround, ticket: &Ticket, qty: i64) -> Order {
     let buyer = BuyerId::parse(&ticket.sub).unwrap();
     let order_key = OrderKey::parse("first").unwrap();
     let line = Line { sku: Sku::parse("SKU-1").unwrap(), qty: Quantity::new(qty).unwrap() };
