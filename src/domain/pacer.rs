@@ -20,6 +20,9 @@ pub const ANSWER_MS: u64 = 1_300;
 /// Until when everybody has asked for the first time after the opening, in milliseconds: pages
 /// come back spread out.
 const FIRST_ASK_MS: u64 = 2_300;
+/// So long after the opening nobody is taken for absent while nobody at all has answered, in
+/// milliseconds: it is the network or the node that is late, and not thousands who went away.
+const FIRST_ANSWER_MS: u64 = 5_000;
 /// How long units are kept for somebody who was called and has not been heard from, in
 /// milliseconds: a page without scripts and a slow network take longer than most.
 const COMING_MS: u64 = 3_000;
@@ -84,6 +87,8 @@ pub struct Pacer {
     seen: VecDeque<Look>,
     /// How many may be called at this moment without calling too many at once.
     credit: f64,
+    /// When the first claim was seen.
+    answered_ms: Option<u64>,
 }
 
 /// What the pacer wants.
@@ -100,7 +105,7 @@ impl Pacer {
     pub fn step(&mut self, now: Observation) -> Step {
         self.remember(now);
         // While people ask for the first time silence says nothing yet, and nobody is in a hurry.
-        let is_new = now.now_ms < now.ordered_ms.saturating_add(FIRST_ASK_MS);
+        let is_new = now.now_ms < self.first_asks_until(now.ordered_ms);
         let (share, speed) = if is_new { (1.0, 1.0) } else { (self.share(now.now_ms), CATCH_UP) };
         let coming = self.coming(now.now_ms) * share;
         let per_ms = now.rate.get() / 1000.0;
@@ -126,6 +131,10 @@ impl Pacer {
         });
         if backwards {
             self.seen.clear();
+            self.answered_ms = None;
+        }
+        if now.claimed > 0 {
+            self.answered_ms.get_or_insert(now.now_ms);
         }
         let (called, claimed) = (now.called, now.claimed);
         let answered_ms = (now.now_ms + ANSWER_MS).max(now.ordered_ms.saturating_add(FIRST_ASK_MS));
@@ -134,6 +143,17 @@ impl Pacer {
         while self.seen.len() > SAMPLES_MAX || self.seen.front().is_some_and(|s| s.at_ms < horizon)
         {
             self.seen.pop_front();
+        }
+    }
+
+    /// Until when those called ask for the first time: once one has, the others are about to.
+    fn first_asks_until(&self, ordered_ms: u64) -> u64 {
+        let asked_ms = ordered_ms.saturating_add(FIRST_ASK_MS);
+        let latest_ms = ordered_ms.saturating_add(FIRST_ANSWER_MS);
+        match self.answered_ms {
+            None => latest_ms,
+            Some(at_ms) if at_ms < latest_ms => asked_ms.max(at_ms + ANSWER_MS),
+            Some(_) => asked_ms,
         }
     }
 
