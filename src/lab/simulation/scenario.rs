@@ -30,6 +30,8 @@ pub(super) struct Crowd {
     pub(super) gone_in_front: u64,
     pub(super) mute: f64,
     pub(super) hidden: f64,
+    /// Nobody keeps a stream open, and all ask for the first time so long after the opening.
+    pub(super) asks_first_ms: Option<(u64, u64)>,
 }
 
 /// What is on sale, and what becomes of those who are let in.

@@ -51,6 +51,13 @@ pub(super) fn nine_hundred_gone() -> Scenario {
     scenario
 }
 
+/// All are there and nobody asks in the first three seconds, as on a node that has too much to do.
+pub(super) fn late_front(per_second: f64) -> Scenario {
+    let mut scenario = Scenario::new("all ask first after 3 s", per_second, STEADY_SECONDS);
+    scenario.crowd.asks_first_ms = Some((3_000, 3_300));
+    scenario
+}
+
 /// A rate, and a jump in those away.
 pub(super) fn at_rate(per_second: f64) -> Scenario {
     let seconds = if per_second < 1.0 { 240 } else { JUMP_SECONDS };
@@ -110,6 +117,7 @@ pub(super) fn table() -> Vec<Scenario> {
     let jumps = [(0.0, 0.6), (0.6, 0.0), (0.3, 0.9), (0.9, 0.3), (0.0, 0.9), (0.9, 0.0)];
     all.extend(jumps.map(|(from, to)| jump(from, to)));
     all.extend([all_come_back(), mute(0.3), hidden(0.3), nine_hundred_gone()]);
+    all.extend([5.0, 50.0].map(late_front));
     all.extend([0.2, 7.5, 200.0].map(at_rate));
     all.extend([troubled_nodes(), fail_over(), rate_changes()]);
     all.extend([interrupted(Change::Pause), interrupted(Change::Stop), sudden(), ten_inside()]);

@@ -102,7 +102,8 @@ impl<'run> World<'run> {
         for position in 0..scenario.people {
             let is_gone = position < scenario.crowd.gone_in_front;
             // Pages come back when their countdown ends, spread out; streams are told at once.
-            world.joins(if is_gone { 1.0 } else { scenario.crowd.away }, (300, 2_300));
+            let first_ms = scenario.crowd.asks_first_ms.unwrap_or((300, 2_300));
+            world.joins(if is_gone { 1.0 } else { scenario.crowd.away }, first_ms);
             // Who was there has asked in the last seconds of the lobby as well.
             if world.people[index(position)].is_present(OPENS_MS) {
                 let node = index(position) % scenario.nodes;
@@ -126,7 +127,7 @@ impl<'run> World<'run> {
                 let from_ms = OPENS_MS + self.rng.random_range(0..60_000);
                 Kind::Hidden { from_ms, to_ms: from_ms + self.rng.random_range(5_000..180_000) }
             }
-            _ if self.rng.random_bool(0.5) => Kind::Stream,
+            _ if crowd.asks_first_ms.is_none() && self.rng.random_bool(0.5) => Kind::Stream,
             _ => Kind::Poll,
         };
         let mut visitor = Visitor::new(kind, self.rng.random());

@@ -55,6 +55,19 @@ fn wr_04_the_living_behind_nine_hundred_dead_places_are_in_by_the_rate_and_one_p
 }
 
 #[test]
+fn nobody_is_called_away_over_those_whose_first_question_comes_late() {
+    for per_second in [5.0, 50.0] {
+        let scenario = sets::late_front(per_second);
+        for (seed, log) in kept(&scenario) {
+            let first_ms = world::OPENS_MS + 3_400;
+            let called = log.calls.iter().filter(|(_, at_ms)| *at_ms <= first_ms).map(|(to, _)| to);
+            let called = super::super::store::real(*called.max().unwrap());
+            assert!(called <= per_second * 4.0, "{per_second}, seed {seed}: {called}");
+        }
+    }
+}
+
+#[test]
 fn wr_09_rates_below_one_and_with_fractions_are_met_exactly() {
     for (per_second, most) in [(0.2, 12), (1.0, 60), (7.5, 450)] {
         kept(&sets::at_rate(per_second));
