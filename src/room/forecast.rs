@@ -121,9 +121,10 @@ impl Room {
     ) -> Odds {
         let demand = seen.demand();
         let people = seen.gaps.people_between(0, position);
-        // Also those called long ago may still come; not so who has decided.
-        let decided = seen.admitted.saturating_sub(demand.undecided);
-        let gone = seen.left.between(0, position).saturating_add(decided);
+        // Also those called long ago may still come; not so who was in and is out again.
+        let inside = seen.open.all.max(demand.undecided);
+        let called = forecast::gone(seen.admitted, seen.left.between(0, seen.cursor), inside);
+        let gone = called.saturating_add(seen.left.between(seen.cursor, position));
         let before = Before { at_most: people.saturating_sub(gone), ahead, cap: self.cap() };
         forecast::odds(before, stock, &demand, self.forecast.pace())
     }

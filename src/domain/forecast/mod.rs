@@ -58,12 +58,19 @@ pub fn wait(ahead: u64, called: u64, rate: Rate, pace: Option<Pace>) -> Option<E
 /// Those before a visitor who may take units.
 #[derive(Debug, Clone, Copy)]
 pub struct Before {
-    /// All who have not decided yet, whether they turn up or not.
+    /// All who may still take something, whether they turn up or not.
     pub at_most: u64,
     /// Those of them not called yet.
     pub ahead: u64,
     /// The most units that one of them may have.
     pub cap: u32,
+}
+
+/// At least so many of those called can take nothing any more, if so many were admitted and so many
+/// gave their place up. None of those inside: a hold is no end, up to the cap they may order again,
+/// and who gave up the place may be among them. Who was in and gave the place up is one, not two.
+pub fn gone(admitted: u64, left: u64, inside: u64) -> u64 {
+    admitted.max(left).saturating_sub(inside)
 }
 
 /// The chance of a unit behind others.

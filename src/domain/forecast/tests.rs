@@ -235,6 +235,16 @@ fn the_odds_are_certain_only_if_everybody_before_can_be_served_in_full() {
 }
 
 #[test]
+fn who_is_inside_may_take_more_and_nobody_is_gone_twice() {
+    assert_eq!(gone(50, 0, 50), 0, "all of them have a hold, and may order up to the cap");
+    assert_eq!(gone(50, 0, 10), 40, "the others are out again");
+    assert_eq!(gone(50, 50, 0), 50, "everybody was in, and gave the place up afterwards");
+    assert_eq!(gone(0, 7, 0), 7, "nobody of them was in");
+    assert_eq!(gone(1, 1, 1), 0, "a place was given up, and the admission is still good");
+    assert_eq!(gone(3, 0, 9), 0, "let in from outside the line");
+}
+
+#[test]
 fn what_the_line_has_shown_makes_the_odds_sharper() {
     // One in four turns up, every other one of them takes a unit: an eighth of a unit each.
     let shown = (0, 200, 100, 100);
