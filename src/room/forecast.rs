@@ -107,7 +107,10 @@ impl Room {
             return None;
         }
         let called = seen.gaps.people_below(seen.cursor).saturating_sub(seen.claimed);
-        let wait = forecast::wait(ahead, called, control.rate, pace)?;
+        // After a stop, which raises the epoch alone, everybody who was called may claim anew.
+        let has_stopped = control.epoch > control.run;
+        let coming = if has_stopped { called } else { forecast::coming(called, control.rate) };
+        let wait = forecast::wait(ahead, coming, control.rate, pace)?;
         self.forecast.told(seen, position, now_ms, wait);
         Some(wait)
     }

@@ -10,6 +10,7 @@ pub use shown::{Kept, Shown};
 pub use tempo::{Look, Pace, Tempo};
 
 use super::demand::Demand;
+use super::pacer::LEAD_MS;
 use super::queue::{Eta, Odds};
 use super::rate::Rate;
 use super::stock::{StockSum, Supply};
@@ -32,14 +33,20 @@ const TAKEN_MAX: u32 = 2;
 /// How much more or less than they are expected to take.
 const MARGIN: f64 = 0.15;
 
-/// The wait behind `ahead` others who are yet to be called and `called` who have not claimed yet.
+/// How many of those called who have not claimed may be about to: the line calls no more than its
+/// lead, and whoever it called before that is not coming.
+pub fn coming(called: u64, rate: Rate) -> u64 {
+    called.min(whole((rate.get() * LEAD_MS / 1_000.0 / SHARE_ASSUMED).ceil()))
+}
+
+/// The wait behind `ahead` others who are yet to be called and `coming` who are about to claim.
 /// Nothing while nobody goes in, for reasons that no rate explains.
-pub fn wait(ahead: u64, called: u64, rate: Rate, pace: Option<Pace>) -> Option<Eta> {
+pub fn wait(ahead: u64, coming: u64, rate: Rate, pace: Option<Pace>) -> Option<Eta> {
     let seconds = |people: u64| real(people) / rate.get();
     let (low, high) = match pace {
-        // The called have just been called: all of them may come.
+        // They have just been called: all of them may come.
         None => {
-            let all = seconds(ahead.saturating_add(called));
+            let all = seconds(ahead.saturating_add(coming));
             (seconds(ahead) * SHARE_ASSUMED, all * UNUSED)
         }
         Some(pace) if pace.people < 0.001 => return None,

@@ -50,7 +50,7 @@ impl Line {
             })
             .collect();
         let mut told: Vec<Option<(u64, Eta)>> = vec![None; looks.len()];
-        let mut coming: Vec<(u64, usize)> = Vec::new();
+        let mut claims: Vec<(u64, usize)> = Vec::new();
         let mut turned = Turned::default();
         for now_ms in (START_MS..START_MS + self.seconds * 1_000).step_by(100) {
             let now = real(now_ms);
@@ -58,11 +58,12 @@ impl Line {
                 if looks[at].is_some_and(|look| look <= now_ms) && told[at].is_none() {
                     // Not known at this moment: told later.
                     let called = cursor.saturating_sub(meter.next());
-                    let range = wait(at as u64 - cursor, called, self.rate, tempo.pace());
+                    let coming = coming(called, self.rate);
+                    let range = wait(at as u64 - cursor, coming, self.rate, tempo.pace());
                     told[at] = range.map(|range| (now_ms, range));
                 }
             }
-            for (_, at) in coming.extract_if(.., |(due, _)| *due <= now_ms) {
+            for (_, at) in claims.extract_if(.., |(due, _)| *due <= now_ms) {
                 let number = meter.claim(now);
                 let slot = whole(meter.slot_ms(number).unwrap());
                 let Some((at_ms, range)) = told[at] else { continue };
@@ -85,7 +86,7 @@ impl Line {
                 let at = usize::try_from(at).unwrap();
                 if let Some(look) = looks[at].take() {
                     // Who was told to ask seldom is near enough by now to ask each second.
-                    coming.push((look.max(now_ms) + rng.random_range(50..1_250), at));
+                    claims.push((look.max(now_ms) + rng.random_range(50..1_250), at));
                 }
             }
             cursor = to;
@@ -155,6 +156,16 @@ fn wr_62_the_range_moves_at_once_with_the_rate_and_narrows_once_the_line_has_sho
     assert!(narrow.low > wide.low && narrow.high < wide.high, "{narrow:?} in {wide:?}");
     assert_eq!(wait(5_000, 0, rate(50.0), pace(0.0)), None, "nobody goes in");
     assert!(wait(5_000, 900, rate(50.0), None).unwrap().high > wide.high, "the called come first");
+}
+
+#[test]
+fn those_called_long_ago_make_no_wait_longer() {
+    let rate = Rate::whole(50);
+    let told = |called| wait(500, coming(called, rate), rate, None).unwrap();
+    assert!(told(40).high >= told(0).high, "just called, and about to come");
+    assert_eq!(told(1_000), told(400_000), "a gateway that was started in the middle of a sale");
+    assert!(told(400_000).high < 30, "{:?}", told(400_000));
+    assert_eq!(coming(3, Rate::per_second(0.2).unwrap()), 2, "never nobody");
 }
 
 fn watched(rate: Rate, looks: impl Iterator<Item = (u64, u64, bool)>) -> Option<f64> {
