@@ -19,7 +19,9 @@ const MARKS_MIN: usize = 5;
 pub struct Look {
     /// Redis' clock.
     pub now_ms: u64,
-    /// People called so far.
+    /// Positions below it have been called.
+    pub cursor: u64,
+    /// The people among them, without those who gave their place up.
     pub passed: u64,
     /// Whether the line is to move: people wait, and neither an order nor the stock holds it up.
     pub is_moving: bool,
@@ -39,7 +41,7 @@ pub struct Pace {
 /// Measures the pace; each node for itself.
 #[derive(Debug, Default)]
 pub struct Tempo {
-    last: Option<(u64, u64)>,
+    last: Option<Look>,
     /// For how long the line has moved since it stood, in milliseconds.
     moving_ms: u64,
     /// Slots offered and people passed while it was moving.
@@ -51,20 +53,22 @@ pub struct Tempo {
 impl Tempo {
     /// Takes a look.
     pub fn observe(&mut self, look: Look) {
-        let before = self.last.replace((look.now_ms, look.passed));
-        let Some((at_ms, passed)) = before.filter(|(at_ms, passed)| {
-            look.is_moving && look.passed >= *passed && look.now_ms >= *at_ms
+        let before = self.last.replace(look);
+        let Some(before) = before.filter(|before| {
+            look.is_moving && look.cursor >= before.cursor && look.now_ms >= before.now_ms
         }) else {
             self.moving_ms = 0;
             return;
         };
-        let took_ms = look.now_ms - at_ms;
+        let took_ms = look.now_ms - before.now_ms;
         self.moving_ms = self.moving_ms.saturating_add(took_ms);
         if self.moving_ms < SETTLE_MS {
             return;
         }
         self.slots += look.rate.get() * real(took_ms) / 1_000.0;
-        self.passed = self.passed.saturating_add(look.passed - passed);
+        // Somebody called long ago who leaves makes them fewer; the line goes on.
+        let passed = look.passed.saturating_sub(before.passed);
+        self.passed = self.passed.saturating_add(passed);
         let apart = look.rate.get().max(1.0);
         if self.marks.back().is_none_or(|(slots, _)| self.slots - slots >= apart) {
             self.marks.push_back((self.slots, self.passed));
@@ -81,5 +85,27 @@ impl Tempo {
             people: real(last.1.saturating_sub(first.1)) / (last.0 - first.0),
             trust: real(self.marks.len() as u64) / real(MARKS_MAX as u64),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn somebody_called_who_leaves_does_not_let_the_line_settle_anew_but_a_cursor_that_falls_does() {
+        let mut tempo = Tempo::default();
+        let mut look = |tick: u64, cursor: u64, left: u64| {
+            let (now_ms, passed, rate) = (tick * 100, cursor.saturating_sub(left), Rate::whole(10));
+            tempo.observe(Look { now_ms, cursor, passed, is_moving: true, rate });
+            tempo.pace().map(|pace| pace.people)
+        };
+        // Twenty are called each second, and one of them leaves each five, between two calls.
+        let paces: Vec<_> =
+            (0..300).map(|tick| look(tick, tick / 10 * 20, (tick + 25) / 50)).collect();
+        let pace = paces[299].expect("it is known while they leave");
+        assert!((pace - 2.0).abs() < 0.05, "{pace}");
+        let anew: Vec<_> = (300..390).map(|tick| look(tick, (tick - 300) * 50, 0)).collect();
+        assert_eq!(anew[89], Some(pace), "a lost store calls a crowd to get going");
     }
 }

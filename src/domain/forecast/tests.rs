@@ -92,6 +92,7 @@ impl Line {
             cursor = to;
             tempo.observe(Look {
                 now_ms,
+                cursor,
                 passed: cursor,
                 is_moving: cursor < self.people,
                 rate: self.rate,
@@ -171,7 +172,7 @@ fn those_called_long_ago_make_no_wait_longer() {
 fn watched(rate: Rate, looks: impl Iterator<Item = (u64, u64, bool)>) -> Option<f64> {
     let mut tempo = Tempo::default();
     for (now_ms, passed, is_moving) in looks {
-        tempo.observe(Look { now_ms, passed, is_moving, rate });
+        tempo.observe(Look { now_ms, cursor: passed, passed, is_moving, rate });
     }
     tempo.pace().map(|pace| pace.people)
 }
@@ -286,6 +287,7 @@ fn told_and_left(absent: f64, takes: f64, seed: u64) -> BTreeMap<&'static str, (
         }
         tempo.observe(Look {
             now_ms: second * 1_000,
+            cursor: cursor as u64,
             passed: cursor as u64,
             is_moving: true,
             rate,
