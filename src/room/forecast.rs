@@ -58,7 +58,8 @@ impl Room {
         let is_steady = {
             let mut of = self.forecast.tempo.lock().unwrap_or_else(PoisonError::into_inner);
             let (tempo, before) = &mut *of;
-            tempo.observe(Look { now_ms, cursor: seen.cursor, passed, is_moving, rate });
+            let (run, cursor) = (seen.control.run, seen.cursor);
+            tempo.observe(Look { now_ms, run, cursor, passed, is_moving, rate });
             self.forecast.keep(tempo.pace());
             before.replace(rate) == Some(rate) && is_moving
         };

@@ -9,6 +9,8 @@ use crate::domain::rate::Rate;
 /// After standing the line first gets going, in milliseconds: it calls as many as it wants to have
 /// booked ahead, and learns how many of them come.
 const SETTLE_MS: u64 = 10_000;
+/// After standing for longer, in milliseconds, other people are there, and the pace is not known.
+const FORGET_MS: u64 = 60_000;
 /// How many marks are kept, each a second or a slot after the one before, whichever is longer.
 const MARKS_MAX: usize = 21;
 /// So many say something.
@@ -19,6 +21,8 @@ const MARKS_MIN: usize = 5;
 pub struct Look {
     /// Redis' clock.
     pub now_ms: u64,
+    /// The run of the sale: after a reset it is another line.
+    pub run: u64,
     /// Positions below it have been called.
     pub cursor: u64,
     /// The people among them, without those who gave their place up.
@@ -42,6 +46,8 @@ pub struct Pace {
 #[derive(Debug, Default)]
 pub struct Tempo {
     last: Option<Look>,
+    /// When the line was last to move.
+    moved_ms: u64,
     /// For how long the line has moved since it stood, in milliseconds.
     moving_ms: u64,
     /// Slots offered and people passed while it was moving.
@@ -53,6 +59,15 @@ pub struct Tempo {
 impl Tempo {
     /// Takes a look.
     pub fn observe(&mut self, look: Look) {
+        if self.last.is_some_and(|last| last.run != look.run) {
+            *self = Self::default();
+        }
+        if look.now_ms.saturating_sub(self.moved_ms) > FORGET_MS {
+            self.marks.clear();
+        }
+        if look.is_moving {
+            self.moved_ms = look.now_ms;
+        }
         let before = self.last.replace(look);
         let Some(before) = before.filter(|before| {
             look.is_moving && look.cursor >= before.cursor && look.now_ms >= before.now_ms
@@ -93,11 +108,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reset_and_more_than_a_minute_of_standing_make_the_pace_unknown() {
+        let rate = Rate::whole(10);
+        let moves = |tick: u64, run| Look {
+            now_ms: tick * 100,
+            run,
+            cursor: tick * 2,
+            passed: tick * 2,
+            is_moving: true,
+            rate,
+        };
+        let watched = || {
+            let mut tempo = Tempo::default();
+            (0..300).for_each(|tick| tempo.observe(moves(tick, 1)));
+            tempo
+        };
+        let mut reset = watched();
+        assert!(reset.pace().is_some());
+        (300..400).for_each(|tick| reset.observe(moves(tick, 2)));
+        assert_eq!(reset.pace(), None, "another line");
+        (400..600).for_each(|tick| reset.observe(moves(tick, 2)));
+        assert!(reset.pace().is_some(), "which shows its own");
+
+        let mut stood = watched();
+        (300..899).for_each(|tick| stood.observe(Look { is_moving: false, ..moves(tick, 1) }));
+        assert!(stood.pace().is_some());
+        (899..901).for_each(|tick| stood.observe(Look { is_moving: false, ..moves(tick, 1) }));
+        assert_eq!(stood.pace(), None);
+    }
+
+    #[test]
     fn somebody_called_who_leaves_does_not_let_the_line_settle_anew_but_a_cursor_that_falls_does() {
         let mut tempo = Tempo::default();
         let mut look = |tick: u64, cursor: u64, left: u64| {
             let (now_ms, passed, rate) = (tick * 100, cursor.saturating_sub(left), Rate::whole(10));
-            tempo.observe(Look { now_ms, cursor, passed, is_moving: true, rate });
+            tempo.observe(Look { now_ms, run: 1, cursor, passed, is_moving: true, rate });
             tempo.pace().map(|pace| pace.people)
         };
         // Twenty are called each second, and one of them leaves each five, between two calls.

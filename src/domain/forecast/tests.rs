@@ -92,6 +92,7 @@ impl Line {
             cursor = to;
             tempo.observe(Look {
                 now_ms,
+                run: 1,
                 cursor,
                 passed: cursor,
                 is_moving: cursor < self.people,
@@ -172,7 +173,7 @@ fn those_called_long_ago_make_no_wait_longer() {
 fn watched(rate: Rate, looks: impl Iterator<Item = (u64, u64, bool)>) -> Option<f64> {
     let mut tempo = Tempo::default();
     for (now_ms, passed, is_moving) in looks {
-        tempo.observe(Look { now_ms, cursor: passed, passed, is_moving, rate });
+        tempo.observe(Look { now_ms, run: 1, cursor: passed, passed, is_moving, rate });
     }
     tempo.pace().map(|pace| pace.people)
 }
@@ -184,9 +185,9 @@ fn the_pace_counts_only_while_the_line_is_to_move_and_has_got_going() {
     assert_eq!(watched(rate, steady(120)), None, "two seconds after it got going");
     let pace = watched(rate, steady(300)).unwrap();
     assert!((pace - 2.0).abs() < 0.05, "{pace}");
-    // It stands for a minute, and then calls a whole crowd to get going.
-    let stands = (300..900).map(|tick| (tick * 100, 600, false));
-    let burst = (900..930).map(|tick| (tick * 100, 600 + (tick - 900) * 50, true));
+    // It stands for half a minute, and then calls a whole crowd to get going.
+    let stands = (300..600).map(|tick| (tick * 100, 600, false));
+    let burst = (600..630).map(|tick| (tick * 100, 600 + (tick - 600) * 50, true));
     let pace = watched(rate, steady(300).chain(stands).chain(burst)).unwrap();
     assert!((pace - 2.0).abs() < 0.05, "{pace}");
     let slow = Rate::per_second(0.2).unwrap();
@@ -287,6 +288,7 @@ fn told_and_left(absent: f64, takes: f64, seed: u64) -> BTreeMap<&'static str, (
         }
         tempo.observe(Look {
             now_ms: second * 1_000,
+            run: 1,
             cursor: cursor as u64,
             passed: cursor as u64,
             is_moving: true,
