@@ -74,7 +74,10 @@ impl Gateway {
             let moved = respond::see_other(asked.again());
             return Some(Ok(waiting::with_pass(moved, asked, sale, pass.token)));
         }
-        let permit = Permit::Admitted(&pass, &sale.room);
+        let permit = match visitor.ticket {
+            Some(_) => Permit::Admitted(&pass, &sale.room),
+            None => Permit::JustAdmitted(&pass, &sale.room),
+        };
         let forwarded = self.shop.forward(asked, &permit).await;
         Some(forwarded.map(|mut response| {
             // It sets a pass: nobody else may be given this answer.

@@ -49,6 +49,8 @@ pub(super) struct Shop {
 pub(super) enum Permit<'a> {
     /// The visitor's turn has come, in this room.
     Admitted(&'a Pass, &'a Arc<Room>),
+    /// The same by an admission made for this very request: its name says nothing of who it is.
+    JustAdmitted(&'a Pass, &'a Arc<Room>),
     /// The path is free at this time.
     Free(Ungated),
 }
@@ -58,13 +60,20 @@ impl Permit<'_> {
     fn whose(&self, address: IpAddr) -> Whose<'_> {
         match self {
             Self::Admitted(pass, _) => Whose::Admission(&pass.admission.sub),
-            Self::Free(_) => Whose::Address(AddressKey::of(address)),
+            Self::JustAdmitted(..) | Self::Free(_) => Whose::Address(AddressKey::of(address)),
+        }
+    }
+
+    fn admission(&self) -> Option<(&Pass, &Arc<Room>)> {
+        match self {
+            Self::Admitted(pass, room) | Self::JustAdmitted(pass, room) => Some((pass, room)),
+            Self::Free(_) => None,
         }
     }
 
     /// Comes when the permit is void: a stop ends what was upgraded under an admission of before.
     fn ends(&self) -> BoxFuture<'static, ()> {
-        let Self::Admitted(pass, room) = self else { return Box::pin(std::future::pending()) };
+        let Some((pass, room)) = self.admission() else { return Box::pin(std::future::pending()) };
         let (epoch, room) = (pass.admission.epoch, Arc::clone(room));
         Box::pin(async move {
             while room.snapshot().control.epoch == epoch {
@@ -103,7 +112,7 @@ impl Shop {
         let (client, authority) = (&asked.client, &asked.head.authority);
         let add = |headers: &mut HeaderMap| {
             for_shop(headers, client, authority);
-            if let Permit::Admitted(pass, _) = permit {
+            if let Some((pass, _)) = permit.admission() {
                 vouch(headers, pass);
             }
             if let Some(secret) = &self.secret {
@@ -113,7 +122,7 @@ impl Shop {
         match self.proxy.forward(request, &asked.head, || permit.ends(), place, add).await {
             Ok(mut response) => {
                 from_shop(response.headers_mut());
-                if let Permit::Admitted(..) = permit {
+                if permit.admission().is_some() {
                     keep_private(response.headers_mut());
                 }
                 Ok(response)

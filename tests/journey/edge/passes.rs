@@ -1,5 +1,6 @@
 //! Past the line: staff passes, counted and revocable, and a bypass for everybody.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -12,7 +13,7 @@ use stanchion::room::keys::Keys;
 use uuid::Uuid;
 
 use super::origin::header;
-use super::wire::{ask, status};
+use super::wire::{ask, connect, status};
 use super::{Edge, no_limits};
 use crate::fixture::{Ground, client, now_ms};
 
@@ -284,4 +285,40 @@ async fn a_bypass_lets_everybody_to_the_shop_until_it_ends_and_never_past_the_st
     }
     let stays = ask(&edge.url(), "GET /checkout/by", &[&format!("Cookie: {cookie}")]);
     assert!(stays.ends_with("ok"), "who was let in stays in: {stays}");
+}
+
+#[tokio::test]
+async fn strangers_who_are_let_past_the_line_share_the_places_of_their_address() {
+    let ground = Ground::new("bypassed");
+    let plan = ground.sale_opening_in(600_000, 10);
+    let edge = Edge::on(&ground, plan, 1, |config, _| {
+        no_limits(config);
+        config.set("limits.max_requests_per_ip", 2).unwrap();
+    });
+    edge.await_lobby();
+    edge.control(&[("bypass_until_ms", json!(now_ms() + 600_000))]).await;
+    let script = || ask(&edge.url(), "GET /checkout/script", &["Sec-Fetch-Mode: cors"]);
+    let since = Instant::now();
+    while !script().ends_with("ok") {
+        assert!(since.elapsed() < PATIENCE, "no bypass");
+    }
+
+    let mut uploading = vec![];
+    let refused = loop {
+        let mut stream = connect(&edge.url());
+        let head = "POST /checkout/up HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        uploading.push(stream);
+        let answer = script();
+        if status(&answer) == 429 {
+            break answer;
+        }
+        assert!(since.elapsed() < PATIENCE, "there is room for any number");
+    };
+    assert!(refused.contains("of your network are under way"), "{refused}");
+
+    drop(uploading);
+    while !script().ends_with("ok") {
+        assert!(since.elapsed() < PATIENCE, "what has ended has made no room");
+    }
 }
