@@ -39,12 +39,20 @@ pub(super) struct Origin {
     age_max: Duration,
     /// Where the name led when it last led anywhere.
     known: Mutex<Vec<SocketAddr>>,
-    /// Each core's own; the one that has been idle for longest comes first.
-    idle: Vec<Mutex<VecDeque<Idle>>>,
+    /// Each core's own.
+    idle: Vec<Mutex<Kept>>,
     /// How many are kept, and how long.
     idle_max: usize,
     idle_time_max: Duration,
     well: Well,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The one that has been idle for longest comes first.
+    links: VecDeque<Idle>,
+    /// Whether a task closes what is idle for too long.
+    is_swept: bool,
 }
 
 #[derive(Debug)]
@@ -125,9 +133,9 @@ impl Origin {
 
     /// A connection that was used before and can be used again.
     pub(super) async fn take_idle(&self) -> Option<Link> {
-        self.drop_stale_of(self.own_idle());
+        self.drop_stale();
         loop {
-            let mut link = idle(self.own_idle()).pop_back()?.link;
+            let mut link = kept(self.own_idle()).links.pop_back()?.link;
             if link.age() < self.age_max && link.is_ready_now().await {
                 return Some(link);
             }
@@ -135,15 +143,11 @@ impl Origin {
     }
 
     /// Closes what nobody has used for too long.
-    pub(super) fn drop_stale(&self) {
-        self.idle.iter().for_each(|of_core| self.drop_stale_of(of_core));
-    }
-
-    fn drop_stale_of(&self, of_core: &Mutex<VecDeque<Idle>>) {
-        let is_stale = |kept: &mut Idle| kept.since.elapsed() >= self.idle_time_max;
+    fn drop_stale(&self) {
+        let is_stale = |idle: &mut Idle| idle.since.elapsed() >= self.idle_time_max;
         loop {
             // Closed outside of the lock.
-            let stale = idle(of_core).pop_front_if(is_stale);
+            let stale = kept(self.own_idle()).links.pop_front_if(is_stale);
             if stale.is_none() {
                 return;
             }
@@ -151,11 +155,36 @@ impl Origin {
     }
 
     /// Keeps a connection that is ready for the next request.
-    pub(super) fn keep(&self, link: Link) {
-        let mut idle = idle(self.own_idle());
-        if idle.len() < self.idle_max {
-            idle.push_back(Idle { link, since: Instant::now() });
+    pub(super) fn keep(self: &Arc<Self>, link: Link) {
+        let is_swept = {
+            let mut kept = kept(self.own_idle());
+            if kept.links.len() >= self.idle_max {
+                return;
+            }
+            kept.links.push_back(Idle { link, since: Instant::now() });
+            std::mem::replace(&mut kept.is_swept, true)
+        };
+        if !is_swept {
+            #[expect(clippy::disallowed_methods, reason = "ends with the last idle connection")]
+            tokio::spawn(Arc::clone(self).sweep());
         }
+    }
+
+    /// Nobody drives an idle connection: without this, one that the service has closed would stay
+    /// half open until the next request comes. Stays on its core until nothing is idle.
+    async fn sweep(self: Arc<Self>) {
+        while let Some(since) = self.oldest_or_unswept() {
+            tokio::time::sleep_until(since + self.idle_time_max).await;
+            self.drop_stale();
+        }
+    }
+
+    /// Since when the oldest has been idle; if there is none, the sweep has ended.
+    fn oldest_or_unswept(&self) -> Option<Instant> {
+        let mut kept = kept(self.own_idle());
+        let oldest = kept.links.front().map(|idle| idle.since);
+        kept.is_swept = oldest.is_some();
+        oldest
     }
 
     /// Keeps one whose request is still on its way, once it has gone.
@@ -169,7 +198,7 @@ impl Origin {
     }
 
     /// Of this core.
-    fn own_idle(&self) -> &Mutex<VecDeque<Idle>> {
+    fn own_idle(&self) -> &Mutex<Kept> {
         &self.idle[cores::current()]
     }
 
@@ -238,7 +267,7 @@ impl fmt::Display for Origin {
     }
 }
 
-fn idle(of_core: &Mutex<VecDeque<Idle>>) -> MutexGuard<'_, VecDeque<Idle>> {
+fn kept(of_core: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     of_core.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -223,7 +223,6 @@ impl Upstream {
                 shared.probe(wait_max).await;
                 continue;
             }
-            self.origins.iter().for_each(|origin| origin.drop_stale());
             join_all(self.origins.iter().map(|origin| origin.probe(wait_max))).await;
         }
     }
@@ -311,6 +310,7 @@ fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
 #[cfg(test)]
 mod tests {
     use hyper::StatusCode;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
@@ -324,5 +324,29 @@ mod tests {
         let error = upstream.send(Request::new(body::empty()), &Progress::default()).await;
 
         assert_eq!(error.unwrap_err().status(), StatusCode::BAD_GATEWAY);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_uses_again_is_closed_without_another_request() {
+        let service = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", service.local_addr().unwrap());
+        let times = Times { pool_idle: Duration::from_millis(50), ..Times::default() };
+        let upstream = Upstream::new(&[url], times).unwrap();
+        let served = async {
+            let (mut stream, _) = service.accept().await.unwrap();
+            let mut buffer = [0; 1024];
+            assert!(stream.read(&mut buffer).await.unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+            stream.read(&mut buffer).await.unwrap()
+        };
+
+        let asked = async {
+            let answer = upstream.send(Request::new(body::empty()), &Progress::default()).await;
+            assert_eq!(answer.unwrap().status(), StatusCode::NO_CONTENT);
+        };
+        let both = async { tokio::join!(served, asked).0 };
+
+        let read = tokio::time::timeout(Duration::from_secs(10), both).await;
+        assert_eq!(read.expect("still open"), 0, "closed");
     }
 }
