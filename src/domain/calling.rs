@@ -12,7 +12,7 @@ use super::rate::Rate;
 pub struct View<'room> {
     /// Redis' clock.
     pub now_ms: u64,
-    /// Since when there has been an order in this room: the opening, or a restore.
+    /// Since when this node has seen an order in this room: the draw, or a restore.
     pub ordered_ms: u64,
     /// Positions below it have been called.
     pub cursor: u64,

@@ -17,6 +17,7 @@ pub mod line;
 pub mod meter;
 pub mod near;
 pub mod node;
+pub mod order;
 pub mod pacer;
 pub mod pass;
 pub mod path;

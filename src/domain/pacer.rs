@@ -17,7 +17,7 @@ pub const LEAD_MS: f64 = 2_000.0;
 /// Until when the called turn up, in milliseconds: the poll interval told to the front and the
 /// delay that the page adds to it.
 pub const ANSWER_MS: u64 = 1_300;
-/// Until when everybody has asked for the first time after the opening, in milliseconds: pages
+/// Until when everybody has asked for the first time after the draw, in milliseconds: pages
 /// come back spread out.
 const FIRST_ASK_MS: u64 = 2_300;
 /// So long after the opening nobody is taken for absent while nobody at all has answered, in
@@ -51,7 +51,7 @@ const SAMPLES_MAX: usize = 160;
 pub struct Observation {
     /// Redis' clock.
     pub now_ms: u64,
-    /// Since when there has been an order in this room: the opening, or a restore.
+    /// Since when this node has seen an order in this room: the draw, or a restore.
     pub ordered_ms: u64,
     /// People called so far, from any beginning.
     pub called: u64,

@@ -8,10 +8,11 @@ use super::rate::Rate;
 /// After a rise of the rate those farther back go by what they were told for so long, in
 /// milliseconds.
 const TOLD_MS: u64 = 20_000;
-/// By then every node has told whom it heard in the lobby, in milliseconds after the opening.
+/// By then every node has told whom it heard in the lobby, in milliseconds after it
+/// was seen that the draw is made.
 const LOBBY_TOLD_MS: u64 = 500;
 
-/// Exchanges are close together for so long after the opening.
+/// Exchanges are close together for so long after that.
 const FIRST_MS: u64 = 3_000;
 /// How long nodes wait from one exchange to the next at first, in milliseconds.
 pub const EXCHANGE_MS_MIN: u64 = 250;
@@ -40,7 +41,7 @@ impl Silence {
     }
 
     /// Notes the line; below which position silence means absence. `near` is up to where people are
-    /// told to ask often enough, `ordered_ms` since when there has been an order.
+    /// told to ask often enough, `ordered_ms` since when this node has seen an order.
     pub fn below(&mut self, now_ms: u64, line: u64, near: u64, ordered_ms: Option<u64>) -> u64 {
         self.row.push_back((now_ms, line));
         let is_past = |at_ms: u64, for_ms| now_ms.saturating_sub(at_ms) >= for_ms;

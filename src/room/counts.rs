@@ -6,9 +6,9 @@ use crate::domain::demand::Demand;
 use crate::domain::line::{self, LineCounts};
 
 impl Snapshot {
-    /// Since when this server has the room and an order; nothing before the opening.
+    /// Since when this node has seen an order in this server's room; nothing before the draw.
     pub(super) fn ordered_ms(&self) -> Option<u64> {
-        Some(self.opening.as_ref()?.opened_at_ms.max(self.loaded_ms))
+        self.order.since_ms()
     }
 
     /// What the rules of calling go by. `stock_aware`: nobody is called for units that others will

@@ -11,6 +11,7 @@ use crate::domain::id::SaleId;
 use crate::domain::left::Left;
 use crate::domain::line::{Lapses, OpenAdmissions};
 use crate::domain::meter::Meter;
+use crate::domain::order::Order;
 use crate::domain::presence::Presence;
 use crate::domain::sale::{Control, Phase};
 use crate::domain::status::rfc3339;
@@ -63,6 +64,8 @@ pub struct Snapshot {
     pub shop_is_down: bool,
     frozen: bool,
     pub(super) opening: Option<Opening>,
+    /// Since when this node has seen that opening in this server's room.
+    pub(super) order: Order<(Opening, u64)>,
     pub(super) holes: Holes,
     is_loaded: bool,
     seen_ms: u64,
@@ -120,6 +123,7 @@ impl Snapshot {
             shop_is_down: false,
             frozen: false,
             opening: None,
+            order: Order::default(),
             holes: Holes::default(),
             is_loaded: false,
             seen_ms: 0,
@@ -170,6 +174,7 @@ impl Snapshot {
             draw: other.draw.clone(),
             gaps: other.gaps.clone(),
             opening: other.opening,
+            order: other.order,
             holes: other.holes.clone(),
             ..self.clone()
         }
@@ -195,6 +200,7 @@ impl Snapshot {
             Some(draw) => Arc::new(Gaps::new(&state.holes, draw)),
             None => Arc::default(),
         };
+        let found = state.opening.map(|opening| (opening, state.loaded_ms));
         let drawn = state.opening.map_or(state.counters.entries, |opening| opening.n);
         Self {
             draw,
@@ -217,6 +223,7 @@ impl Snapshot {
             read: Known { left: left_read, missed: missed_read },
             frozen: state.frozen,
             opening: state.opening,
+            order: self.order.seen(now_ms, found),
             holes: state.holes,
             is_loaded: true,
             seen_ms: now_ms,

@@ -10,7 +10,7 @@ use super::world::OPENS_MS;
 use crate::domain::line::{Lapses, OpenAdmissions};
 use crate::domain::rate::Rate;
 
-/// How long the line gets to find its pace, from the opening and from an upheaval, milliseconds.
+/// How long the line gets to find its pace, from the draw and from an upheaval, milliseconds.
 const SETTLES_MS: u64 = 10_000;
 const RECOVERS_MS: u64 = 15_000;
 /// Until whoever comes back has asked, and the nodes have told each other, in milliseconds.
@@ -46,6 +46,7 @@ struct Sample {
 pub(super) struct Log {
     rate: Rate,
     burst: u32,
+    drawn_ms: u64,
     /// Those who would claim if called, at this moment.
     pub(super) present: u64,
     pub(super) admitted: Vec<Admitted>,
@@ -79,6 +80,7 @@ impl Log {
         Self {
             rate: scenario.rate,
             burst: scenario.burst,
+            drawn_ms: OPENS_MS + scenario.draw_ms,
             present: 0,
             admitted: Vec::new(),
             calls: Vec::new(),
@@ -185,7 +187,7 @@ impl Log {
             )
         };
         let near = |at: u64| at < from_ms + WINDOW_MS && from_ms < at + RECOVERS_MS;
-        from_ms >= OPENS_MS + SETTLES_MS
+        from_ms >= self.drawn_ms + SETTLES_MS
             && !self.changes.iter().any(|(at, change)| upsets(change) && near(*at))
     }
 

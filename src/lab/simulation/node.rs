@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::store::Store;
 use crate::clock::{Clock as _, ManualClock, RoomClock};
 use crate::domain::calling::{Calling, View};
+use crate::domain::order::Order;
 use crate::domain::presence::{Presence, known, noted};
 use crate::domain::silence::{Rates, Silence};
 
@@ -27,7 +28,7 @@ pub(super) struct Node {
     knows_lobby: bool,
     heard: HashSet<u64>,
     presence: Presence,
-    loaded_ms: u64,
+    order: Order<u64>,
     /// As it was at its last look.
     pub(super) cursor: u64,
     pub(super) paused: bool,
@@ -48,7 +49,7 @@ impl Node {
             knows_lobby: true,
             heard: HashSet::new(),
             presence: Presence::default(),
-            loaded_ms: 0,
+            order: Order::default(),
             cursor: 0,
             paused: false,
             seen_ms: 0,
@@ -79,6 +80,10 @@ impl Node {
         !self.is_away(now_ms) && self.seen_ms > 0
     }
 
+    pub(super) fn ordered_ms(&self) -> Option<u64> {
+        self.order.since_ms()
+    }
+
     fn set_clock(&self, now_ms: u64) {
         self.local.set(now_ms.saturating_add_signed(self.off_ms));
     }
@@ -88,17 +93,16 @@ impl Node {
         self.set_clock(now_ms);
         self.clock.heard(now_ms, self.clock.local_ms());
         (self.cursor, self.paused, self.seen_ms) = (store.cursor, store.paused, now_ms);
-        if self.loaded_ms != store.loaded_ms {
-            if self.loaded_ms != 0 {
-                self.silence = Silence::default();
-            }
-            self.loaded_ms = store.loaded_ms;
+        let before_ms = self.ordered_ms();
+        self.order = self.order.seen(now_ms, Some(store.loaded_ms));
+        if before_ms.is_some() && before_ms != self.ordered_ms() {
+            self.silence = Silence::default();
         }
         let mut to = store.cursor;
         if !store.paused {
             let view = View {
                 now_ms,
-                ordered_ms: store.loaded_ms,
+                ordered_ms: self.ordered_ms().unwrap_or(0),
                 cursor: store.cursor,
                 line: store.line,
                 claimed: store.claimed,
@@ -129,7 +133,7 @@ impl Node {
         let lowest = self.rates.lowest(now_ms, store.rate);
         let cursor = self.cursor;
         let near = cursor.saturating_add(known(lowest));
-        let silent_to = self.silence.below(now_ms, store.line, near, Some(store.loaded_ms));
+        let silent_to = self.silence.below(now_ms, store.line, near, self.ordered_ms());
         let from = cursor.saturating_sub(known(store.rate));
         let to = cursor.saturating_add(noted(store.rate));
         let heard = std::mem::take(&mut self.heard);

@@ -10,6 +10,8 @@ pub(super) struct Scenario {
     pub(super) burst: u32,
     /// How long it is watched from the opening on.
     pub(super) seconds: u64,
+    /// How long after the opening the draw is made: its beacon is late.
+    pub(super) draw_ms: u64,
     /// Places given before the opening.
     pub(super) people: u64,
     pub(super) crowd: Crowd,
@@ -81,6 +83,7 @@ impl Scenario {
             rate,
             burst: 1,
             seconds,
+            draw_ms: 0,
             people: people_for(rate, seconds, 0.0),
             crowd: Crowd::default(),
             nodes: 3,

@@ -14,6 +14,14 @@ pub(super) fn steady(share: f64) -> Scenario {
     Scenario::new(name, RATE, STEADY_SECONDS).away(share)
 }
 
+/// The draw waits for its beacon.
+pub(super) fn late_draw(share: f64) -> Scenario {
+    let name = format!("{} % away, drawn 5 s late", percent(share));
+    let mut scenario = Scenario::new(name, RATE, STEADY_SECONDS).away(share);
+    scenario.draw_ms = 5_000;
+    scenario
+}
+
 /// The share of those away jumps from one second to the next.
 pub(super) fn jump(from: f64, to: f64) -> Scenario {
     let name = format!("{} % away, then {} %", percent(from), percent(to));
@@ -116,6 +124,7 @@ pub(super) fn table() -> Vec<Scenario> {
     let mut all: Vec<_> = [0.0, 0.3, 0.6, 0.9].map(steady).into();
     let jumps = [(0.0, 0.6), (0.6, 0.0), (0.3, 0.9), (0.9, 0.3), (0.0, 0.9), (0.9, 0.0)];
     all.extend(jumps.map(|(from, to)| jump(from, to)));
+    all.extend([late_draw(0.0), late_draw(0.6)]);
     all.extend([all_come_back(), mute(0.3), hidden(0.3), nine_hundred_gone()]);
     all.extend([5.0, 50.0].map(late_front));
     all.extend([0.2, 7.5, 200.0].map(at_rate));

@@ -93,8 +93,8 @@ impl<'run> World<'run> {
             // A node tells of the lobby as soon as it knows the draw.
             let (beat, exchange) =
                 (world.rng.random_range(0..BEAT_MS), world.rng.random_range(100..350));
-            world.later(beat, Event::Beat(node));
-            world.later(exchange, Event::Exchange(node));
+            world.later(scenario.draw_ms + beat, Event::Beat(node));
+            world.later(scenario.draw_ms + exchange, Event::Exchange(node));
         }
         for (number, (after_ms, _)) in scenario.changes.iter().enumerate() {
             world.later(*after_ms, Event::Change(number));
@@ -102,8 +102,9 @@ impl<'run> World<'run> {
         for position in 0..scenario.people {
             let is_gone = position < scenario.crowd.gone_in_front;
             // Pages come back when their countdown ends, spread out; streams are told at once.
+            let away = if is_gone { 1.0 } else { scenario.crowd.away };
             let first_ms = scenario.crowd.asks_first_ms.unwrap_or((300, 2_300));
-            world.joins(if is_gone { 1.0 } else { scenario.crowd.away }, first_ms);
+            world.joins(away, scenario.draw_ms, first_ms);
             // Who was there has asked in the last seconds of the lobby as well.
             if world.people[index(position)].is_present(OPENS_MS) {
                 let node = index(position) % scenario.nodes;
@@ -119,7 +120,8 @@ impl<'run> World<'run> {
         self.events.push(Reverse((self.now_ms + after_ms, self.count, event)));
     }
 
-    fn joins(&mut self, away: f64, first_ms: (u64, u64)) {
+    /// Somebody comes, and first asks so long after an instant ahead.
+    fn joins(&mut self, away: f64, ahead_ms: u64, first_ms: (u64, u64)) {
         let crowd = self.scenario.crowd;
         let kind = match self.rng.random::<f64>() {
             chance if chance < crowd.mute => Kind::Mute,
@@ -139,21 +141,21 @@ impl<'run> World<'run> {
                 self.rng.random_range(first_ms.0..first_ms.1)
             }
         };
-        visitor.asked_ms = self.now_ms;
+        visitor.asked_ms = self.now_ms + ahead_ms;
         if visitor.is_present(self.now_ms) {
             self.log.present += 1;
         }
         self.people.push(visitor);
         self.store.line += 1;
-        self.later(first, Event::Ask(self.people.len() - 1, 0));
+        self.later(ahead_ms + first, Event::Ask(self.people.len() - 1, 0));
     }
 
     fn happens(&mut self, event: Event) {
         match event {
             Event::Beat(node) => self.beat(node),
             Event::Exchange(node) => {
-                let loaded_ms = self.store.loaded_ms;
-                self.later(exchange_after_ms(self.now_ms, Some(loaded_ms)), event);
+                let ordered_ms = self.nodes[node].ordered_ms();
+                self.later(exchange_after_ms(self.now_ms, ordered_ms), event);
                 if !self.nodes[node].is_away(self.now_ms) && self.now_ms >= self.store_back_ms {
                     self.nodes[node].exchange(&mut self.store, self.now_ms);
                 }
@@ -326,7 +328,7 @@ impl<'run> World<'run> {
         match change {
             Change::Away(share) => self.go(share, self.store.cursor),
             Change::AllAway(share) => self.go(share, 0),
-            Change::Join(count) => (0..count).for_each(|_| self.joins(0.0, (0, 1_300))),
+            Change::Join(count) => (0..count).for_each(|_| self.joins(0.0, 0, (0, 1_300))),
             Change::Rate(rate) => self.store.set_rate(rate, now_ms),
             Change::Pause => self.store.pause(now_ms),
             Change::Resume => self.store.resume(now_ms),

@@ -17,6 +17,17 @@ fn the_rate_is_used_in_order_and_never_exceeded_at_any_share_of_absentees() {
 }
 
 #[test]
+fn a_draw_that_waits_for_its_beacon_passes_nobody_by_who_is_there() {
+    for share in [0.0, 0.6] {
+        for (seed, log) in kept(&sets::late_draw(share)) {
+            assert!(log.figures().windows > 250, "{share}, seed {seed}: {:?}", log.figures());
+            let first = seconds(log.slots()[0]);
+            assert!((5.0..6.5).contains(&first), "{share}, seed {seed}: {first}");
+        }
+    }
+}
+
+#[test]
 fn wr_05_a_jump_of_absentees_costs_seconds_at_most_and_nobody_is_passed_for_it() {
     for (from, to) in [(0.0, 0.6), (0.6, 0.0), (0.3, 0.9), (0.9, 0.3)] {
         for (seed, log) in kept(&sets::jump(from, to)) {
