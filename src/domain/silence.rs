@@ -25,6 +25,8 @@ pub struct Silence {
     row: VecDeque<(u64, u64)>,
     /// Positions below it were given in the lobby, and this node has listened to it.
     lobby: u64,
+    /// Which order it is about.
+    ordered_ms: Option<u64>,
 }
 
 /// How long to wait for the next exchange, in milliseconds: seldom, but often at first.
@@ -37,12 +39,19 @@ impl Silence {
     /// Of a node that has listened to a lobby for long enough, and has told who of the first so
     /// many in line was heard there.
     pub fn after_lobby(positions: u64) -> Self {
-        Self { row: VecDeque::new(), lobby: positions }
+        Self { lobby: positions, ..Self::default() }
     }
 
     /// Notes the line; below which position silence means absence. `near` is up to where people are
     /// told to ask often enough, `ordered_ms` since when this node has seen an order.
     pub fn below(&mut self, now_ms: u64, line: u64, near: u64, ordered_ms: Option<u64>) -> u64 {
+        if self.ordered_ms != ordered_ms {
+            // A room that was restored has lost who was heard, those of the lobby among them.
+            if self.ordered_ms.is_some() {
+                *self = Self::default();
+            }
+            self.ordered_ms = ordered_ms;
+        }
         self.row.push_back((now_ms, line));
         let is_past = |at_ms: u64, for_ms| now_ms.saturating_sub(at_ms) >= for_ms;
         let heard_since = |at_ms: u64| is_past(at_ms, KNOWN_AFTER_MS);
@@ -91,6 +100,20 @@ mod tests {
         assert_eq!(old.below(1_000, 50, 100, Some(900)), 0, "other nodes have not told yet");
         assert_eq!(old.below(1_400, 50, 30, Some(900)), 40);
         assert_eq!(old.below(9_000, 60, 100, Some(900)), 50);
+    }
+
+    #[test]
+    fn in_a_room_that_was_restored_between_two_looks_nobody_is_absent_for_a_lobby_long_gone() {
+        for restored_ms in [3_000, 20_000] {
+            let mut old = Silence::after_lobby(40);
+            for now_ms in (1_000..restored_ms).step_by(250) {
+                old.below(now_ms, 50, 100, Some(1_000));
+            }
+            for now_ms in (restored_ms..restored_ms + 8_000).step_by(250) {
+                assert_eq!(old.below(now_ms, 50, 100, Some(restored_ms)), 0, "{now_ms}");
+            }
+            assert_eq!(old.below(restored_ms + 8_000, 60, 100, Some(restored_ms)), 50);
+        }
     }
 
     #[test]

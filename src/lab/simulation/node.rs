@@ -93,11 +93,7 @@ impl Node {
         self.set_clock(now_ms);
         self.clock.heard(now_ms, self.clock.local_ms());
         (self.cursor, self.paused, self.seen_ms) = (store.cursor, store.paused, now_ms);
-        let before_ms = self.ordered_ms();
         self.order = self.order.seen(now_ms, Some(store.loaded_ms));
-        if before_ms.is_some() && before_ms != self.ordered_ms() {
-            self.silence = Silence::default();
-        }
         let mut to = store.cursor;
         if !store.paused {
             let view = View {
