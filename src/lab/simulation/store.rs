@@ -288,7 +288,7 @@ impl Store {
         };
         let of_late = self.heard.range(slice.saturating_sub(SLICES - 1)..=slice);
         let maps: Vec<_> = of_late.map(|(_, bits)| within(bits)).collect();
-        Presence::new(from / 8, &maps, from, silent_to)
+        Presence::new(from / 8, &maps, from, silent_to.min(to))
     }
 
     /// What is left to call for.

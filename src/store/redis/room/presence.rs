@@ -36,6 +36,7 @@ impl RoomStore {
             call.arg(*position);
         }
         let bitmaps: Vec<Vec<u8>> = self.store.run(&call).await?;
-        Ok(Presence::new(from / 8, &bitmaps, from, silent_to))
+        // Nobody was asked for beyond, so silence there says nothing.
+        Ok(Presence::new(from / 8, &bitmaps, from, silent_to.min(to)))
     }
 }
