@@ -33,7 +33,8 @@ impl Slice {
     fn turn_to(&self, slice: u64) {
         let of = self.of.load(Ordering::Relaxed);
         let turn = || self.of.compare_exchange(of, slice, Ordering::AcqRel, Ordering::Relaxed);
-        if of < slice && turn().is_ok() {
+        // A clock that was set back begins anew as well.
+        if of != slice && turn().is_ok() {
             self.bits().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
     }
@@ -95,5 +96,15 @@ mod tests {
         assert!(!expected.is_empty() && expected.len() < 200);
         assert!(lobby.has(ENTRIES_MAX, opens_ms), "who cannot be noted counts as heard");
         assert!(!lobby.has(4, opens_ms + 17_000), "that was long ago");
+    }
+
+    #[test]
+    fn a_clock_that_leaps_ahead_and_is_set_right_again_leaves_nobody_unheard() {
+        let (lobby, now_ms) = (Lobby::default(), 80_000_000);
+        for leap_ms in [SLICE_MS, 3_600_000] {
+            lobby.note(3, now_ms + leap_ms);
+            lobby.note(3, now_ms);
+            assert!(lobby.has(3, now_ms), "after {leap_ms} ms");
+        }
     }
 }

@@ -76,7 +76,8 @@ impl Room {
             let lowest = rates.lowest(now_ms, seen.control.rate);
             let is_on = is_live && seen.phase(now_ms) == Phase::Open;
             if is_live && !is_on {
-                listens_ms.get_or_insert(now_ms);
+                // Set back, Redis' clock does not say since when.
+                listens_ms = listens_ms.filter(|at_ms| *at_ms <= now_ms).or(Some(now_ms));
             } else if !is_live {
                 listens_ms = None;
             }
