@@ -56,8 +56,8 @@ pub struct Draw {
     n: u64,
     key: [u8; 32],
     pivots: Vec<u64>,
-    /// All positions, once they were worked out.
-    all: OnceLock<Positions>,
+    /// All positions, once they were worked out; nothing if there are too many.
+    all: OnceLock<Option<Positions>>,
 }
 
 impl Draw {
@@ -74,9 +74,7 @@ impl Draw {
     /// Works all positions out at once, a tenth of a microsecond each where one by itself takes
     /// five. From then on they are looked up: four bytes an entry. Blocks.
     pub fn prepare(&self) {
-        if let Some(all) = Positions::of(self.n, &self.key, &self.pivots) {
-            self.all.get_or_init(|| all);
-        }
+        self.all.get_or_init(|| Positions::of(self.n, &self.key, &self.pivots));
     }
 
     /// How many entries were drawn.
@@ -89,7 +87,7 @@ impl Draw {
         if entry >= self.n {
             return None;
         }
-        if let Some(all) = self.all.get() {
+        if let Some(Some(all)) = self.all.get() {
             return all.of_entry(entry);
         }
         let mut index = entry;

@@ -20,10 +20,11 @@ impl Room {
         let mut ticks = tokio::time::interval(Duration::from_millis(TICK_MS));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut calling = Calling::default();
-        let mut is_failing = false;
+        let (mut is_failing, mut prepared) = (false, None);
         loop {
             ticks.tick().await;
             let outcome = self.beat(&mut calling).await;
+            self.prepare_draw(&mut prepared);
             // Said once at each change, not ten times a second.
             match &outcome {
                 Err(error) if !is_failing => {
@@ -85,7 +86,6 @@ impl Room {
                 Some(_) | None => next,
             }
         });
-        self.prepare_draw(before.draw.as_ref());
         self.forecast(&self.snapshot.load());
         let known = &self.snapshot.load().control;
         if told.is_some_and(|told| told != *known) {
@@ -96,9 +96,11 @@ impl Room {
     }
 
     /// Has all positions worked out once the draw is made; meanwhile each is, when it is asked for.
-    fn prepare_draw(&self, before: Option<&Arc<Draw>>) {
+    fn prepare_draw(&self, prepared: &mut Option<Arc<Draw>>) {
         let draw = self.snapshot.load().draw.clone();
-        if let Some(draw) = draw.filter(|draw| before.is_none_or(|old| !Arc::ptr_eq(old, draw))) {
+        let is_new = |draw: &Arc<Draw>| prepared.as_ref().is_none_or(|old| !Arc::ptr_eq(old, draw));
+        if let Some(draw) = draw.filter(is_new) {
+            *prepared = Some(draw.clone());
             drop(tokio::task::spawn_blocking(move || draw.prepare()));
         }
     }
