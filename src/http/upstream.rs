@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 
 use super::body::{self, Body};
+use super::cores;
 pub use super::failure::UpstreamError;
 use super::fetched::{Fetched, Held};
 use super::link::{Exchanged, Link};
@@ -75,8 +76,8 @@ pub struct Upstream {
 impl Upstream {
     /// A service at one or several addresses.
     pub fn new<S: AsRef<str>>(urls: &[S], times: Times) -> Result<Self, OriginError> {
-        // As many as were used at once may be used again.
-        let kept = (times.in_flight, times.pool_idle);
+        // As many as were used at once may be used again, spread over the cores.
+        let kept = (times.in_flight.div_ceil(cores::places() - 1), times.pool_idle);
         let origins = urls
             .iter()
             .map(|url| Origin::parse(url.as_ref(), kept).map(Arc::new))
