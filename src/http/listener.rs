@@ -38,7 +38,8 @@ pub struct Peer {
 /// How a listener behaves.
 #[derive(Clone)]
 pub struct Options {
-    /// Connections open at once, over all listeners that share it; more wait in the kernel's queue.
+    /// Connections open at once, over all listeners that share it; each accept loop has one more
+    /// wait for its seat, the rest wait in the kernel's queue.
     pub seats: Arc<Semaphore>,
     /// Encrypts, if set; ALPN then chooses between HTTP/2 and 1.1.
     pub certificates: Option<Arc<Certificates>>,
@@ -87,16 +88,18 @@ pub async fn serve<H, F>(
     let seats = Arc::clone(&options.seats);
     let options = Arc::new(options);
     loop {
-        let accepted = async {
-            let seat = Arc::clone(&seats).acquire_owned().await;
-            (seat, socket.accept().await)
-        };
-        let (seat, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = stop.cancelled() => return,
-            accepted = accepted => accepted,
+            accepted = socket.accept() => accepted,
         };
         match accepted {
             Ok((stream, address)) => {
+                // Taken only now: a loop that nobody connects to would keep it from the others.
+                let seat = tokio::select! {
+                    // As any other that came just before the stop.
+                    () = stop.cancelled() => None,
+                    seat = Arc::clone(&seats).acquire_owned() => Some(seat),
+                };
                 let served = connection::serve(
                     stream,
                     address,
@@ -136,4 +139,39 @@ pub async fn serve_router(
         }
     };
     serve(socket, options, stop, tasks, handler).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_listener_that_nobody_connects_to_takes_no_seat_from_the_others() {
+        let options = Options { seats: Arc::new(Semaphore::new(1)), ..Options::default() };
+        let mut addresses = vec![];
+        for _ in 0..2 {
+            let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            addresses.push(socket.local_addr().unwrap());
+            let handler = |_, _| async { Response::new(body::empty()) };
+            let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+            tokio::spawn(serve(socket, options.clone(), stop, tasks, handler));
+            tokio::task::yield_now().await;
+        }
+
+        let asked = async {
+            for address in addresses {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                let head = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+                stream.write_all(head).await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            }
+        };
+
+        tokio::time::timeout(Duration::from_secs(10), asked).await.expect("no seat was free");
+    }
 }
