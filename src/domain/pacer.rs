@@ -306,10 +306,8 @@ mod tests {
 
     #[test]
     fn wr_04_a_long_run_of_absentees_is_passed_in_seconds() {
-        let mut pacer = Pacer::default();
-        let rate = Rate::per_second(20.0).unwrap();
-        let mut cursor = 0;
-        let mut ticks = 0_u64;
+        let (rate, mut pacer) = (Rate::per_second(20.0).unwrap(), Pacer::default());
+        let (mut cursor, mut ticks) = (0, 0_u64);
         while cursor < 900 && ticks < 200 {
             let now_ms = 1_000_000 + ticks * TICK_MS;
             let seen = observed(now_ms, cursor, 0, rate);
@@ -356,15 +354,14 @@ mod tests {
     #[test]
     fn whoever_comes_to_an_idle_line_is_called_at_once_also_at_one_in_twenty_seconds() {
         let (rate, mut pacer) = (Rate::per_second(0.05).unwrap(), Pacer::default());
-        let idle = |now_ms| Observation { waiting: false, ..observed(now_ms, 0, 0, rate) };
         for now_ms in (1_000_000..1_005_000).step_by(100) {
-            assert_eq!(pacer.step(idle(now_ms)).call, 0);
+            let idle = Observation { waiting: false, ..observed(now_ms, 0, 0, rate) };
+            assert_eq!(pacer.step(idle).call, 0);
         }
         assert_eq!(pacer.step(observed(1_005_000, 0, 0, rate)).call, 1);
     }
 
-    /// Called at most as far as the stock goes, whatever the meter would take: a sale of `units`
-    /// in which everybody who comes takes one.
+    /// Everybody who comes takes a unit.
     #[test]
     fn nobody_present_is_called_for_units_that_others_will_take() {
         for (seed, present) in [(1, 1.0), (2, 0.6), (3, 0.3)] {
