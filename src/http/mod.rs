@@ -21,6 +21,7 @@ mod host;
 pub mod json;
 mod kept_timer;
 mod life;
+mod line;
 mod link;
 pub mod listener;
 mod origin;

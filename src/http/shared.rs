@@ -1,33 +1,25 @@
-//! HTTP/2 to a service behind us, without TLS and from the first byte on: one connection for each
-//! address, shared by all requests, made anew when it has ended, is old, or is told to go.
+//! HTTP/2 to a service behind us, without TLS and from the first byte on: few connections for each
+//! address, shared by all requests. Another is made when each carries what the service allows, and
+//! none is used again that has ended, is old, was idle for too long, or is told to go.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use h2::Reason;
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper::client::conn::http2::SendRequest;
 use hyper::header;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Response, Uri, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::body::{self, Body};
 use super::failure::UpstreamError;
+use super::line::{Line, Ride, STREAMS};
 use super::origin::{Origin, PROBE_EVERY};
-
-const STREAM_WINDOW: u32 = 256 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-const SEND_BUFFER: usize = 64 * 1024;
-/// A service's response head, in bytes.
-const HEAD_BYTES_MAX: u32 = 256 * 1024;
-/// A connection with requests on it that answers no ping is dead.
-const PING_EVERY: Duration = Duration::from_secs(10);
-const PING_ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// The connections to all addresses of a service.
 #[derive(Debug)]
@@ -39,33 +31,32 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct Slot {
     origin: Arc<Origin>,
-    line: Mutex<Option<Line>>,
-    /// Whoever makes a new connection makes it for all who wait.
-    dialling: Semaphore,
-}
-
-/// One connection.
-#[derive(Debug, Clone)]
-struct Line {
-    sender: SendRequest<Body>,
-    born: Instant,
-    /// It has carried a request.
-    used: Arc<AtomicBool>,
+    lines: Mutex<Vec<Line>>,
+    /// How long a connection may carry nothing and be used again.
+    idle_max: Duration,
+    /// Streams that the service allows on a connection, as it last said.
+    streams_max: Arc<AtomicUsize>,
+    /// Whoever makes a new connection makes it for all who wait, and fails for them too: when the
+    /// last one failed, and how, if not by the time it took.
+    dialling: tokio::sync::Mutex<Option<(Instant, Option<ErrorKind>)>>,
 }
 
 /// A connection to send on.
 pub(super) struct Taken<'a> {
     slot: &'a Slot,
-    line: Line,
-    was_used: bool,
+    sender: SendRequest<Body>,
+    ride: Ride,
 }
 
 impl Shared {
-    pub(super) fn new(origins: &[Arc<Origin>]) -> Self {
+    /// Connections that have carried nothing for `idle_max` are not used again.
+    pub(super) fn new(origins: &[Arc<Origin>], idle_max: Duration) -> Self {
         let slot = |origin: &Arc<Origin>| Slot {
             origin: Arc::clone(origin),
-            line: Mutex::default(),
-            dialling: Semaphore::new(1),
+            lines: Mutex::default(),
+            idle_max,
+            streams_max: Arc::new(AtomicUsize::new(STREAMS)),
+            dialling: tokio::sync::Mutex::default(),
         };
         Self { slots: origins.iter().map(slot).collect(), next: AtomicUsize::new(0) }
     }
@@ -82,11 +73,8 @@ impl Shared {
             if !all_shunned && slot.origin.well().is_shunned(now) {
                 continue;
             }
-            match slot.line(connect_max).await {
-                Ok(line) => {
-                    let was_used = line.used.swap(true, Ordering::Relaxed);
-                    return Ok(Taken { slot, line, was_used });
-                }
+            match slot.take(connect_max).await {
+                Ok((sender, ride)) => return Ok(Taken { slot, sender, ride }),
                 Err(error) => failure = error,
             }
         }
@@ -102,6 +90,7 @@ impl Shared {
 impl Slot {
     async fn probe(&self, wait_max: Duration) {
         let origin = &self.origin;
+        self.drop_stale();
         if origin.well().answered_within(std::time::Instant::now(), PROBE_EVERY) {
             return;
         }
@@ -114,62 +103,73 @@ impl Slot {
             *request.method_mut() = Method::HEAD;
             *request.version_mut() = Version::HTTP_2;
             *request.uri_mut() = format!("http://{origin}/").parse().ok()?;
-            let mut line = self.line(wait_max).await.ok()?;
-            line.sender.send_request(request).await.ok()
+            // Its own: those of others may be full.
+            let line = self.dial(wait_max).await.ok()?;
+            line.ride().0.send_request(request).await.ok()
         };
         if let Ok(Some(_response)) = tokio::time::timeout(wait_max, asking).await {
             origin.answered();
         }
     }
 
-    /// The connection there is, or a new one.
-    async fn line(&self, connect_max: Duration) -> Result<Line, UpstreamError> {
-        if let Some(line) = self.open_line() {
-            return Ok(line);
+    /// A place on a connection there is, or on a new one.
+    async fn take(
+        &self,
+        connect_max: Duration,
+    ) -> Result<(SendRequest<Body>, Ride), UpstreamError> {
+        if let Some(taken) = self.free() {
+            return Ok(taken);
         }
-        let _turn = self.dialling.acquire().await.map_err(|_| UpstreamError::ConnectTimeout)?;
-        if let Some(line) = self.open_line() {
-            return Ok(line);
+        let began = Instant::now();
+        let turn = tokio::time::timeout(connect_max, self.dialling.lock()).await;
+        let mut failed = turn.map_err(|_| UpstreamError::ConnectTimeout)?;
+        if let Some(taken) = self.free() {
+            return Ok(taken);
         }
-        let stream = self.origin.reach(connect_max).await?;
-        let (sender, connection) = Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(SEND_BUFFER)
-            .max_header_list_size(HEAD_BYTES_MAX)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_ANSWER_MAX)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(UpstreamError::Broken)?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "ends with its senders, so it needs no stop of its own"
-        )]
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "an HTTP/2 connection to a service behind us broke");
+        if let Some((at, kind)) = *failed
+            && at >= began
+        {
+            let connect = |kind: ErrorKind| UpstreamError::Connect(kind.into());
+            return Err(kind.map_or(UpstreamError::ConnectTimeout, connect));
+        }
+        match self.dial(connect_max.saturating_sub(began.elapsed())).await {
+            Ok(line) => {
+                let taken = line.ride();
+                self.lines().push(line);
+                Ok(taken)
             }
-        });
-        let line = Line { sender, born: Instant::now(), used: Arc::default() };
-        *self.slot() = Some(line.clone());
-        Ok(line)
-    }
-
-    /// One that is neither closed nor old; an old one ends with its requests.
-    fn open_line(&self) -> Option<Line> {
-        let mut slot = self.slot();
-        let age_max = self.origin.age_max();
-        let is_good = |line: &Line| !line.sender.is_closed() && line.born.elapsed() < age_max;
-        if !slot.as_ref().is_some_and(is_good) {
-            *slot = None;
+            Err(error) => {
+                let kind = match &error {
+                    UpstreamError::Connect(error) => Some(error.kind()),
+                    UpstreamError::ConnectTimeout => None,
+                    _ => Some(ErrorKind::ConnectionAborted),
+                };
+                *failed = Some((Instant::now(), kind));
+                Err(error)
+            }
         }
-        slot.clone()
     }
 
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Line>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn dial(&self, connect_max: Duration) -> Result<Line, UpstreamError> {
+        let stream = self.origin.reach(connect_max).await?;
+        Line::over(stream, Arc::clone(&self.streams_max)).await.map_err(UpstreamError::Broken)
+    }
+
+    /// A place on the first connection that has one, so that those after it fall idle and end.
+    fn free(&self) -> Option<(SendRequest<Body>, Ride)> {
+        self.drop_stale();
+        let most = self.streams_max.load(Ordering::Relaxed);
+        self.lines().iter().find(|line| line.under_way() < most).map(Line::ride)
+    }
+
+    /// What is closed, old or idle for too long is used no more; an old one ends with its requests.
+    fn drop_stale(&self) {
+        let age_max = self.origin.age_max();
+        self.lines().retain(|line| line.is_good(age_max, self.idle_max));
+    }
+
+    fn lines(&self) -> std::sync::MutexGuard<'_, Vec<Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,12 +189,23 @@ impl Taken<'_> {
         &self.slot.origin
     }
 
-    /// Sends a request; as many wait as the service allows no streams for.
+    /// Whether it carries more than the service allows at once, so that a request without an
+    /// answer may have never been sent.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.ride.under_way() > self.slot.streams_max.load(Ordering::Relaxed)
+    }
+
+    /// Its place, to be kept until the answer has ended.
+    pub(super) fn into_ride(self) -> Ride {
+        self.ride
+    }
+
+    /// Sends a request; it waits if there are more on the connection than the service allows.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Unanswered> {
-        match self.line.sender.clone().try_send_request(request).await {
+        match self.sender.clone().try_send_request(request).await {
             Ok(response) => Ok(response),
             Err(mut failed) => {
                 let unsent = failed.take_message();
@@ -207,11 +218,8 @@ impl Taken<'_> {
                 if unsent.is_some() || !(is_reset || of_body) {
                     self.forget();
                 }
-                let refused = |error: &h2::Error| {
-                    error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM)
-                };
-                let is_refused = cause.is_some_and(refused);
-                let was_stale = self.was_used && !is_reset && !of_body;
+                let is_refused = cause.is_some_and(is_refused);
+                let was_stale = self.ride.was_used() && !is_reset && !of_body;
                 Err(Unanswered { unsent, is_refused, was_stale, error })
             }
         }
@@ -219,11 +227,15 @@ impl Taken<'_> {
 
     /// Nobody takes this connection any more; what is under way on it goes on.
     fn forget(&self) {
-        let mut slot = self.slot.slot();
-        if slot.as_ref().is_some_and(|line| Arc::ptr_eq(&line.used, &self.line.used)) {
-            *slot = None;
-        }
+        self.slot.lines().retain(|line| !line.is_of(&self.ride));
     }
+}
+
+/// Whether the service says that it did nothing: it refused the stream, or went away in peace and
+/// named the last one that it takes, which came before this.
+fn is_refused(error: &h2::Error) -> bool {
+    let wanted = if error.is_go_away() { Reason::NO_ERROR } else { Reason::REFUSED_STREAM };
+    error.is_remote() && error.reason() == Some(wanted)
 }
 
 /// A request as HTTP/2 writes it: the host in the target, no framing of another protocol.

@@ -17,11 +17,12 @@ use super::body::{self, Body};
 use super::cores;
 pub use super::failure::UpstreamError;
 use super::fetched::{Fetched, Held};
+use super::line::Ride;
 use super::link::{Exchanged, Link};
 pub use super::origin::OriginError;
 use super::origin::{Origin, PROBE_EVERY};
 use super::paced::Progress;
-use super::shared::{self, Shared};
+use super::shared::{self, Shared, Taken, Unanswered};
 
 /// A request's body that is no longer than this is all here when it is sent.
 pub(super) const WHOLE_BYTES: usize = 8 * 1024;
@@ -92,7 +93,7 @@ impl Upstream {
     /// The same service, spoken to by HTTP/2; only what is upgraded still goes by HTTP/1.1.
     #[must_use]
     pub fn over_http2(mut self) -> Self {
-        self.shared = Some(Shared::new(&self.origins));
+        self.shared = Some(Shared::new(&self.origins, self.times.pool_idle));
         self
     }
 
@@ -109,14 +110,14 @@ impl Upstream {
         shared: &Shared,
         request: Request<Body>,
         upload: &Progress,
-    ) -> Result<(Response<Incoming>, OwnedSemaphorePermit), UpstreamError> {
+    ) -> Result<(Response<Incoming>, (OwnedSemaphorePermit, Ride)), UpstreamError> {
         let seat =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         let request = shared::rewritten(request);
         let spare = shared::copy(&request);
         let taken = shared.take(self.times.connect).await?;
-        let failed = match self.awaited(taken.origin(), taken.send(request), upload).await? {
-            Ok(response) => return Ok((response, seat)),
+        let failed = match self.awaited(&taken, request, upload).await? {
+            Ok(response) => return Ok((response, (seat, taken.into_ride()))),
             Err(failed) => failed,
         };
         let again = failed.unsent.or_else(|| {
@@ -128,8 +129,8 @@ impl Upstream {
             |origin, error| upload.fault().map_or_else(|| broken(origin, error), Into::into);
         let Some(request) = again else { return Err(fault(taken.origin(), failed.error)) };
         let taken = shared.take(self.times.connect).await?;
-        match self.awaited(taken.origin(), taken.send(request), upload).await? {
-            Ok(response) => Ok((response, seat)),
+        match self.awaited(&taken, request, upload).await? {
+            Ok(response) => Ok((response, (seat, taken.into_ride()))),
             Err(failed) => Err(fault(taken.origin(), failed.error)),
         }
     }
@@ -188,25 +189,27 @@ impl Upstream {
         Ok(done)
     }
 
-    async fn awaited<T, E>(
+    async fn awaited(
         &self,
-        origin: &Origin,
-        sending: impl Future<Output = Result<T, E>>,
+        taken: &Taken<'_>,
+        request: Request<Body>,
         upload: &Progress,
-    ) -> Result<Result<T, E>, UpstreamError> {
-        let mut sending = std::pin::pin!(sending);
+    ) -> Result<Result<Response<Incoming>, Unanswered>, UpstreamError> {
+        let mut sending = std::pin::pin!(taken.send(request));
         loop {
             let seen = upload.bytes();
             match tokio::time::timeout(self.times.response, sending.as_mut()).await {
                 Ok(done) => {
                     if done.is_ok() {
-                        origin.answered();
+                        taken.origin().answered();
                     }
                     return Ok(done);
                 }
                 Err(_) if upload.bytes() != seen => {}
                 Err(_) => {
-                    origin.unanswered();
+                    if !taken.is_crowded() {
+                        taken.origin().unanswered();
+                    }
                     return Err(UpstreamError::ResponseTimeout);
                 }
             }
@@ -349,5 +352,69 @@ mod tests {
 
         let read = tokio::time::timeout(Duration::from_secs(10), both).await;
         assert_eq!(read.expect("still open"), 0, "closed");
+    }
+
+    /// A service that allows one stream for each connection and answers all but `/held`; how many
+    /// connections it has had.
+    async fn narrow() -> (String, Arc<AtomicUsize>) {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", socket.local_addr().unwrap());
+        let count = Arc::<AtomicUsize>::default();
+        let told = Arc::clone(&count);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = socket.accept().await {
+                count.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(async move {
+                    let mut builder = h2::server::Builder::new();
+                    let shake =
+                        builder.max_concurrent_streams(1).handshake::<_, bytes::Bytes>(stream);
+                    let mut connection = shake.await.unwrap();
+                    let mut held = vec![];
+                    while let Some(Ok((request, mut respond))) = connection.accept().await {
+                        if request.uri().path() == "/held" {
+                            held.push(respond);
+                        } else {
+                            respond.send_response(Response::new(()), true).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        (url, told)
+    }
+
+    #[tokio::test]
+    async fn over_http_2_who_finds_no_stream_gets_another_connection_and_idle_ones_end() {
+        let (url, connections) = narrow().await;
+        let times = Times { pool_idle: Duration::from_secs(1), ..Times::default() };
+        let upstream = Upstream::new(&[format!("{url}/")], times).unwrap().over_http2();
+        let nothing = Progress::default();
+        let get = |path: &'static str| {
+            let mut request = Request::new(body::empty());
+            *request.uri_mut() = format!("{url}{path}").parse().unwrap();
+            upstream.send_shared(upstream.shared().unwrap(), request, &nothing)
+        };
+        // Two, by which it is known how many streams there are.
+        for _ in 0..2 {
+            drop(get("/").await.unwrap());
+        }
+        assert_eq!(connections.load(Ordering::Relaxed), 1);
+
+        let held = get("/held");
+        let others = async {
+            for _ in 0..3 {
+                drop(get("/").await.unwrap());
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = held => unreachable!("nobody answers it"),
+            () = others => {}
+        }
+        assert_eq!(connections.load(Ordering::Relaxed), 2);
+
+        tokio::time::sleep(times.pool_idle).await;
+        drop(get("/").await.unwrap());
+        assert_eq!(connections.load(Ordering::Relaxed), 3, "none is used after so long");
     }
 }

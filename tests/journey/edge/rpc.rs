@@ -134,7 +134,7 @@ async fn both_sides_of_a_call_speak_when_they_like_and_a_cancel_reaches_the_shop
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_share_one_connection_within_its_streams_and_move_when_it_is_told_to_go() {
+async fn all_share_few_connections_within_their_streams_and_move_when_they_are_told_to_go() {
     let shop = RpcShop::start().await;
     let (edge, config) = secured("oneline", &shop.url);
     let client = client(&edge, &config).await;
@@ -146,12 +146,13 @@ async fn all_share_one_connection_within_its_streams_and_move_when_it_is_told_to
     };
 
     assert!(many().await.iter().all(|status| *status == StatusCode::OK));
-    assert_eq!(shop.connections(), 1);
+    let before = shop.connections();
+    assert!(before <= 40 / STREAMS as usize, "{before} connections");
     assert!(shop.busiest() <= STREAMS as usize, "{} at once", shop.busiest());
 
     shop.say_goodbye();
     assert!(many().await.iter().all(|status| *status == StatusCode::OK));
-    assert_eq!(shop.connections(), 2);
+    assert!(shop.connections() > before);
     assert_eq!(shop.heads("/brief").len(), 80, "none was asked twice");
 
     let mut stream = connect(&edge, config, &["http/1.1"]).await;

@@ -34,7 +34,6 @@ struct Seen {
     heads: Mutex<Vec<Parts>>,
     trailers: Mutex<Vec<HeaderMap>>,
     connections: AtomicUsize,
-    busy: AtomicUsize,
     busiest: AtomicUsize,
     /// Told to all connections: take no more requests.
     goodbye: Notify,
@@ -71,7 +70,7 @@ impl RpcShop {
         self.seen.connections.load(Ordering::Relaxed)
     }
 
-    /// The most requests that were under way at once.
+    /// The most requests that were under way at once on one connection.
     pub(super) fn busiest(&self) -> usize {
         self.seen.busiest.load(Ordering::Relaxed)
     }
@@ -89,12 +88,12 @@ impl RpcShop {
 
 async fn serve(stream: tokio::net::TcpStream, seen: Arc<Seen>) {
     let kept = Arc::clone(&seen);
-    let first = AtomicUsize::new(0);
+    let (first, busy) = (AtomicUsize::new(0), Arc::<AtomicUsize>::default());
     let service = service_fn(|request| {
         // Probes open sockets and ask nothing.
         kept.connections
             .fetch_add(usize::from(first.fetch_add(1, Ordering::Relaxed) == 0), Ordering::Relaxed);
-        answer(request, Arc::clone(&kept))
+        answer(request, Arc::clone(&kept), Arc::clone(&busy))
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .max_concurrent_streams(STREAMS)
@@ -109,12 +108,16 @@ async fn serve(stream: tokio::net::TcpStream, seen: Arc<Seen>) {
     }
 }
 
-async fn answer(request: Request<Incoming>, seen: Arc<Seen>) -> Result<Answer, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    seen: Arc<Seen>,
+    busy: Arc<AtomicUsize>,
+) -> Result<Answer, Infallible> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     seen.heads.lock().unwrap().push(parts);
-    let busy = seen.busy.fetch_add(1, Ordering::Relaxed) + 1;
-    seen.busiest.fetch_max(busy, Ordering::Relaxed);
+    let at_once = busy.fetch_add(1, Ordering::Relaxed) + 1;
+    seen.busiest.fetch_max(at_once, Ordering::Relaxed);
     let answer = match path.as_str() {
         "/unary" => unary(body, &seen).await,
         "/unknown" => {
@@ -129,7 +132,7 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>) -> Result<Answer, I
         }
         _ => Response::new(Full::from("ok").boxed_unsync()),
     };
-    seen.busy.fetch_sub(1, Ordering::Relaxed);
+    busy.fetch_sub(1, Ordering::Relaxed);
     Ok(answer)
 }
 
