@@ -48,7 +48,7 @@ pub(super) struct Life {
     stop: CancellationToken,
     options: Arc<Options>,
     requests: AtomicU64,
-    /// An event stream or a WebSocket went out on it.
+    /// An event stream, a call of gRPC or a WebSocket went out on it.
     streams: Arc<AtomicBool>,
     /// Told when it has carried as many requests as it may.
     worn: Notify,
@@ -157,7 +157,9 @@ impl Life {
             let response = response.await;
             let closes = response.headers().get(header::CONNECTION).is_some_and(|v| v == "close");
             lingering.set(has_body || closes);
-            if body::is_event_stream(response.headers()) || proxy::is_tunnel(&response) {
+            let headers = response.headers();
+            let speaks_on = body::is_event_stream(headers) || body::is_rpc(headers);
+            if speaks_on || proxy::is_tunnel(&response) {
                 streams.store(true, Ordering::Relaxed);
             }
             Ok(response.map(streams::timed))
