@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, LengthLimitError, Limited};
-use hyper::{HeaderMap, header};
+use hyper::{HeaderMap, Method, Request, Version, header};
 
 /// Whatever can go wrong while a body streams.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -33,6 +33,15 @@ pub(super) fn is_rpc(headers: &HeaderMap) -> bool {
         name.eq_ignore_ascii_case(b"application/grpc")
             && rest.first().is_none_or(|next| matches!(next, b'+' | b';' | b' '))
     })
+}
+
+/// Whether it is a call of gRPC as its clients make them: both sides may speak when they like.
+pub(super) fn is_call<B>(request: &Request<B>) -> bool {
+    let te = request.headers().get(header::TE);
+    request.version() == Version::HTTP_2
+        && *request.method() == Method::POST
+        && te.is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"))
+        && is_rpc(request.headers())
 }
 
 /// A body of known bytes.
@@ -123,6 +132,19 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn only_what_a_client_of_grpc_would_send_is_a_call() {
+        let call = |method: Method, version: Version, te: &'static str| {
+            let request = Request::builder().method(method).version(version);
+            let request = request.header("te", te).header("content-type", "application/grpc");
+            is_call(&request.body(()).unwrap())
+        };
+        assert!(call(Method::POST, Version::HTTP_2, "trailers"));
+        assert!(!call(Method::POST, Version::HTTP_11, "trailers"));
+        assert!(!call(Method::PUT, Version::HTTP_2, "trailers"));
+        assert!(!call(Method::POST, Version::HTTP_2, ""));
+    }
 
     #[tokio::test]
     async fn a_body_at_the_bound_is_read_and_one_above_is_refused() {

@@ -97,7 +97,7 @@ impl Proxy {
         }
         let key = (head.upgrade == Upgrade::Extended).then(Key::random);
         let shared = self.upstream.shared().filter(|_| leaving.is_none());
-        let is_rpc = shared.is_some() && body::is_rpc(request.headers());
+        let is_rpc = shared.is_some() && body::is_call(&request);
         let (parts, incoming) = request.into_parts();
         let bodiless = incoming.is_end_stream();
         let (mut progress, mut upload) = (Progress::default(), body::empty());
