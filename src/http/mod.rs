@@ -39,6 +39,7 @@ pub mod trailers;
 pub mod trusted;
 mod tunnel;
 pub mod under_way;
+mod until;
 pub mod upstream;
 mod websocket;
 mod well;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper::body::{Body as HttpBody, Incoming};
 use hyper::header::{self, HeaderValue};
@@ -25,6 +26,7 @@ use super::patience::Pace;
 use super::trailers::{Clean, Cleaned};
 use super::tunnel;
 use super::under_way::Place;
+use super::until::{Ends, Until};
 use super::upstream::{Upstream, UpstreamError, WHOLE_BYTES};
 use super::websocket::{self, Key};
 
@@ -81,8 +83,8 @@ impl Proxy {
 
     /// Forwards a checked request. Hop-by-hop headers go first, then `add` adds and removes ours,
     /// so that a client cannot take them away by naming them in `Connection`. An upgraded
-    /// connection lasts until `ends` at most. `place` is taken until the answer, or what it was
-    /// upgraded to, has ended.
+    /// connection, or a call of gRPC, lasts until `ends` at most. `place` is taken until the answer,
+    /// or what it was upgraded to, has ended.
     pub async fn forward(
         &self,
         mut request: Request<Incoming>,
@@ -98,6 +100,8 @@ impl Proxy {
         let key = (head.upgrade == Upgrade::Extended).then(Key::random);
         let shared = self.upstream.shared().filter(|_| leaving.is_none());
         let is_rpc = shared.is_some() && body::is_call(&request);
+        let ends = (is_rpc || leaving.is_some()).then(|| ends().shared());
+        let leaving = leaving.zip(ends.clone());
         let (parts, incoming) = request.into_parts();
         let bodiless = incoming.is_end_stream();
         let (mut progress, mut upload) = (Progress::default(), body::empty());
@@ -108,7 +112,10 @@ impl Proxy {
             progress = paced.progress();
             let paced = Cleaned::new(paced, allowance.clean_upload);
             // The first word of an RPC may be an answer to the service's.
-            upload = if is_rpc { body::boxed(paced) } else { self.gathered(paced).await? };
+            upload = match &ends {
+                Some(ends) if is_rpc => body::boxed(Until::new(paced, ends.clone())),
+                _ => self.gathered(paced).await?,
+            };
         }
         let mut onward = Request::new(upload);
         *onward.method_mut() = parts.method;
@@ -122,14 +129,20 @@ impl Proxy {
 
         if let Some(shared) = shared {
             let (response, seat) = self.upstream.send_shared(shared, onward, &progress).await?;
-            return match response.status() {
-                StatusCode::SWITCHING_PROTOCOLS => Err(UpstreamError::UnaskedUpgrade),
-                _ => Ok(self.streamed(response, (seat, place))),
-            };
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Err(UpstreamError::UnaskedUpgrade);
+            }
+            let answer = self.streamed(response, (seat, place));
+            return Ok(match ends {
+                Some(ends) => answer.map(|answer| body::boxed(Until::new(answer, ends))),
+                None => answer,
+            });
         }
         let response = self.upstream.send(onward, &progress).await?;
         match (response.status() == StatusCode::SWITCHING_PROTOCOLS, leaving) {
-            (true, Some(client)) => self.tunnelled(response, client, key.as_ref(), ends(), place),
+            (true, Some((client, ends))) => {
+                self.tunnelled(response, client, key.as_ref(), ends, place)
+            }
             (true, None) => Err(UpstreamError::UnaskedUpgrade),
             // Passed on, it would open what the service has not.
             (false, _) if key.is_some() && response.status().is_success() => {
@@ -178,7 +191,7 @@ impl Proxy {
         mut response: Response<Fetched>,
         client: OnUpgrade,
         key: Option<&Key>,
-        ends: BoxFuture<'static, ()>,
+        ends: Ends,
         place: Place,
     ) -> Result<Response<Body>, UpstreamError> {
         if key.is_some_and(|key| !key.is_answered(response.headers())) {
