@@ -3,9 +3,8 @@
 use super::Gateway;
 use super::asked::Asked;
 use super::identify::Visitor;
-use super::route::Call;
 use super::sale::SaleGate;
-use crate::domain::limits::{AddressKey, Deed, Subject};
+use crate::domain::limits::{Deed, Subject};
 use crate::domain::refusal::Refusal;
 
 impl Gateway {
@@ -40,32 +39,5 @@ impl Gateway {
         }
         asked.standing = Some(standing);
         counted
-    }
-
-    /// The same for a call to one of our own endpoints.
-    pub(super) fn limit_call(
-        &self,
-        asked: &mut Asked,
-        sale: &SaleGate,
-        call: Call,
-        visitor: &Visitor,
-    ) -> Result<(), Refusal> {
-        let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
-        let (deed, holder) = match call {
-            Call::Recover => {
-                let address = AddressKey::of(asked.client.ip);
-                return self.count(asked, sale.id().as_str(), Subject::Recovery(address));
-            }
-            Call::Status if visitor.holder().is_none() => return Ok(()),
-            Call::Page | Call::Status | Call::Events => (Deed::Look, visitor.holder()),
-            Call::Draw | Call::DrawCheck | Call::Receipt | Call::Stock => {
-                (Deed::Look, visitor.holder())
-            }
-            Call::Join | Call::Claim | Call::Leave => (Deed::Act, visitor.holder()),
-            Call::Reserve | Call::Orders | Call::Release(_) | Call::Extend(_) => {
-                (Deed::Act, pass.or(visitor.holder()))
-            }
-        };
-        self.limit(asked, sale, visitor, deed, holder)
     }
 }

@@ -105,40 +105,75 @@ impl Gateway {
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
         self.refuse_foreign(asked)?;
-        let mut visitor = match call {
-            Call::Draw => return draw::proof(sale),
-            Call::Stock => return waiting::stock(sale),
-            Call::Status => return self.polled(asked, sale, now_ms),
-            // They must not become the shop's load; whose place it is, a claim will ask.
-            Call::Events | Call::DrawCheck | Call::Receipt => {
-                identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?
-            }
-            _ => self.visitor(asked, sale, now_ms).await?,
-        };
-        self.limit_call(asked, sale, call, &visitor)?;
         match call {
+            Call::Draw => draw::proof(sale),
+            Call::Stock => waiting::stock(sale),
+            Call::Status => self.polled(asked, sale, now_ms),
+            Call::Events => {
+                let visitor = self.looking(asked, sale, now_ms)?;
+                let place = self.crowd.enter(Whose::stream(visitor.holder(), asked.client.ip))?;
+                self.streams.open(sale, &visitor, place)
+            }
+            Call::DrawCheck => {
+                let visitor = self.looking(asked, sale, now_ms)?;
+                Ok(draw::check(asked, sale, &visitor))
+            }
+            Call::Receipt => {
+                let visitor = self.looking(asked, sale, now_ms)?;
+                draw::receipt(asked, sale, &visitor)
+            }
             Call::Page => {
+                let mut visitor = self.visitor(asked, sale, now_ms).await?;
+                self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
                 let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
                 let page = queue_page::show(asked, sale, &visitor, &self.login_url)?;
                 Ok(tie::hand_out(page, asked, sale, tied))
             }
-            Call::Join => waiting::join(asked, sale, &visitor, &self.login_url).await,
-            Call::Status => self.polled(asked, sale, now_ms),
-            Call::Events => {
-                let place = self.crowd.enter(Whose::stream(visitor.holder(), asked.client.ip))?;
-                self.streams.open(sale, &visitor, place)
+            Call::Recover => {
+                let visitor = self.visitor(asked, sale, now_ms).await?;
+                let address = AddressKey::of(asked.client.ip);
+                self.count(asked, sale.id().as_str(), Subject::Recovery(address))?;
+                leaving::recover(asked, sale, &visitor).await
             }
-            Call::Leave => leaving::leave(asked, sale, &visitor).await,
-            Call::Recover => leaving::recover(asked, sale, &visitor).await,
-            Call::Claim => self.claim(asked, sale, &visitor).await,
-            Call::Draw => draw::proof(sale),
-            Call::DrawCheck => Ok(draw::check(asked, sale, &visitor)),
-            Call::Receipt => draw::receipt(asked, sale, &visitor),
-            Call::Stock => waiting::stock(sale),
+            Call::Join => {
+                let visitor = self.acting(asked, sale, now_ms).await?;
+                waiting::join(asked, sale, &visitor, &self.login_url).await
+            }
+            Call::Leave => {
+                let visitor = self.acting(asked, sale, now_ms).await?;
+                leaving::leave(asked, sale, &visitor).await
+            }
+            Call::Claim => {
+                let visitor = self.acting(asked, sale, now_ms).await?;
+                self.claim(asked, sale, &visitor).await
+            }
             Call::Orders | Call::Reserve | Call::Release(_) | Call::Extend(_) => {
+                let visitor = self.visitor(asked, sale, now_ms).await?;
+                let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
+                self.limit(asked, sale, &visitor, Deed::Act, pass.or(visitor.holder()))?;
                 self.ordered(asked, sale, call, visitor).await
             }
         }
+    }
+
+    /// The visitor of a call that only shows something, counted. It must not become the shop's
+    /// load; whose place it is, a claim will ask.
+    fn looking(&self, asked: &mut Asked, sale: &SaleGate, now_ms: u64) -> Result<Visitor, Refusal> {
+        let visitor = identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?;
+        self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
+        Ok(visitor)
+    }
+
+    /// The visitor of a call that changes a place, counted.
+    async fn acting(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        now_ms: u64,
+    ) -> Result<Visitor, Refusal> {
+        let visitor = self.visitor(asked, sale, now_ms).await?;
+        self.limit(asked, sale, &visitor, Deed::Act, visitor.holder())?;
+        Ok(visitor)
     }
 
     /// Polls must not become the shop's load; whose place it is, a claim will ask.
@@ -149,7 +184,9 @@ impl Gateway {
         now_ms: u64,
     ) -> Result<Response<Body>, Refusal> {
         let visitor = identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?;
-        self.limit_call(asked, sale, Call::Status, &visitor)?;
+        if visitor.holder().is_some() {
+            self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
+        }
         Ok(waiting::status(sale, &visitor))
     }
 
