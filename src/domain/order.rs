@@ -13,6 +13,7 @@ impl<T> Default for Order<T> {
 
 impl<T: PartialEq + Copy> Order<T> {
     /// After a look at `now_ms`, which found this order or none.
+    #[must_use]
     pub fn seen(self, now_ms: u64, found: Option<T>) -> Self {
         match (self.0, found) {
             (Some((known, _)), Some(of)) if known == of => self,
