@@ -369,8 +369,7 @@ mod tests {
             let rate = Rate::per_second(50.0).unwrap();
             let (mut meter, mut pacer) = (Meter::new(rate, 1), Pacer::default());
             let (mut called, mut available, mut refused) = (0_u64, 300_u64, 0_u64);
-            let mut coming: Vec<u64> = Vec::new();
-            let mut inside: Vec<u64> = Vec::new();
+            let (mut coming, mut inside) = (Vec::<u64>::new(), Vec::<u64>::new());
             for now_ms in (1_000_000..1_090_000_u64).step_by(100) {
                 #[expect(clippy::cast_precision_loss, reason = "a test's clock")]
                 let now = now_ms as f64;
@@ -383,8 +382,8 @@ mod tests {
                     refused += u64::from(available == 0);
                     available = available.saturating_sub(1);
                 }
-                let demand =
-                    Demand { available, undecided: inside.len() as u64, ..Demand::default() };
+                let undecided = inside.len() as u64;
+                let demand = Demand { available, undecided, ..Demand::default() };
                 let seen = observed(now_ms, called, meter.next(), rate);
                 let lead_ms = meter.lead_ms(now);
                 let step = pacer.step(Observation { lead_ms, demand: Some(demand), ..seen });

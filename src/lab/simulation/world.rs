@@ -91,24 +91,22 @@ impl<'run> World<'run> {
         };
         for node in 0..scenario.nodes {
             // A node tells of the lobby as soon as it knows the draw.
-            let (beat, exchange) =
-                (world.rng.random_range(0..BEAT_MS), world.rng.random_range(100..350));
+            let beat = world.rng.random_range(0..BEAT_MS);
+            let exchange = world.rng.random_range(100..350);
             world.later(scenario.draw_ms + beat, Event::Beat(node));
             world.later(scenario.draw_ms + exchange, Event::Exchange(node));
         }
         for (number, (after_ms, _)) in scenario.changes.iter().enumerate() {
             world.later(*after_ms, Event::Change(number));
         }
+        let crowd = &scenario.crowd;
         for position in 0..scenario.people {
-            let is_gone = position < scenario.crowd.gone_in_front;
             // Pages come back when their countdown ends, spread out; streams are told at once.
-            let away = if is_gone { 1.0 } else { scenario.crowd.away };
-            let first_ms = scenario.crowd.asks_first_ms.unwrap_or((300, 2_300));
-            world.joins(away, scenario.draw_ms, first_ms);
+            let away = if position < crowd.gone_in_front { 1.0 } else { crowd.away };
+            world.joins(away, scenario.draw_ms, crowd.asks_first_ms.unwrap_or((300, 2_300)));
             // Who was there has asked in the last seconds of the lobby as well.
             if world.people[index(position)].is_present(OPENS_MS) {
-                let node = index(position) % scenario.nodes;
-                world.nodes[node].hear(position, scenario.rate);
+                world.nodes[index(position) % scenario.nodes].hear(position, scenario.rate);
             }
         }
         world.store.drawn = scenario.people;
