@@ -107,6 +107,7 @@ impl Shop {
         let mut request = Request::new(body);
         *request.method_mut() = asked.parts.method.clone();
         *request.uri_mut() = asked.parts.uri.clone();
+        *request.version_mut() = asked.parts.version;
         *request.headers_mut() = std::mem::take(&mut asked.parts.headers);
         *request.extensions_mut() = std::mem::take(&mut asked.parts.extensions);
         let (client, authority) = (&asked.client, &asked.head.authority);
