@@ -117,8 +117,10 @@ impl Room {
         let claim = self.store.claim(step).await?;
         #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
         let is_idle = seen.meter.lead_ms(self.now_ms() as f64) <= 0.0;
+        // While others wait behind, this would use up the tick in which the pacer calls many.
+        let is_last = seen.line <= step.position.saturating_add(1);
         let is_next = claim == Claim::NotCalled && step.position == seen.cursor && is_idle;
-        if !is_next || !self.take_spare() {
+        if !is_next || !is_last || !self.take_spare() {
             return Ok(claim);
         }
         match self.store.advance(step.position, step.position.saturating_add(1)).await? {
