@@ -1,6 +1,8 @@
 //! What those who were called and let in will still take: with `stock_aware` nobody is called for
 //! units that they will.
 
+use super::number::{real, whole};
+
 /// The least share of the undecided that is believed to take something.
 const SHARE_MIN: f64 = 0.05;
 /// Below a thousandth of a person nobody is meant.
@@ -65,20 +67,6 @@ impl Demand {
     pub fn is_met(&self) -> bool {
         self.may_call(0.0) == 0
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of one sale stay far below 2^53")]
-fn real(count: u64) -> f64 {
-    count as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "float casts saturate, and nobody is less than nobody"
-)]
-fn whole(people: f64) -> u64 {
-    people as u64
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod line;
 pub mod meter;
 pub mod near;
 pub mod node;
+pub(crate) mod number;
 pub mod order;
 pub mod pacer;
 pub mod pass;

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use super::demand::Demand;
+use super::number::{ceil, real, whole};
 use super::rate::Rate;
 
 /// The lead aimed at: longer than the poll interval told to the front, in milliseconds.
@@ -41,7 +42,7 @@ const PEOPLE_TRUSTED: f64 = 3.0;
 const CATCH_UP: f64 = 1.2;
 /// The calls of so long may be made at once, in milliseconds.
 const SPREAD_MS: f64 = 300.0;
-/// The least share believed: mute bots and closed tabs are passed at 64 times the rate or more.
+/// The least share believed: mute bots and closed tabs are passed at up to 64 times the rate.
 const SHARE_MIN: f64 = 1.0 / 64.0;
 const SAMPLES_MAX: usize = 160;
 
@@ -219,24 +220,6 @@ impl Pacer {
         let called_then = self.at(now.now_ms, COMING_MS).map_or(0, |look| look.called);
         real(now.called.saturating_sub(called_then).min(now.unclaimed))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "positions of one sale stay far below 2^53")]
-fn real(count: u64) -> f64 {
-    count as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "float casts saturate, and nobody is less than nobody"
-)]
-fn whole(people: f64) -> u64 {
-    people as u64
-}
-
-fn ceil(people: f64) -> u64 {
-    whole(people.ceil())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod load;
 mod rounds;
+mod wire;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -8,6 +8,7 @@
 mod line;
 mod load;
 mod rounds;
+mod wire;
 mod yard;
 
 use anyhow::{Result, bail};

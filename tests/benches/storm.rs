@@ -7,6 +7,7 @@
 
 #[path = "storm/visitors.rs"]
 mod visitors;
+mod wire;
 
 use std::io::Write;
 use std::path::Path;

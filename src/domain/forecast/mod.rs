@@ -10,6 +10,7 @@ pub use shown::{Kept, Shown};
 pub use tempo::{Look, Pace, Tempo};
 
 use super::demand::Demand;
+use super::number::{real, whole};
 use super::pacer::LEAD_MS;
 use super::queue::{Eta, Odds};
 use super::rate::Rate;
@@ -114,18 +115,4 @@ pub fn odds(before: Before, stock: &StockSum, demand: &Demand, pace: Option<Pace
     } else {
         Odds::Even
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of one sale stay far below 2^53")]
-fn real(count: u64) -> f64 {
-    count as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "float casts saturate, and a wait is not negative"
-)]
-fn whole(seconds: f64) -> u64 {
-    seconds as u64
 }

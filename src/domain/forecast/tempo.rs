@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::real;
+use crate::domain::number::real;
 use crate::domain::rate::Rate;
 
 /// After standing the line first gets going, in milliseconds: it calls as many as it wants to have

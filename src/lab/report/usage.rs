@@ -7,6 +7,7 @@ use super::allowed::Allowed;
 use super::evidence::{Evidence, Ledger, RateSet};
 use super::promise::Verdict;
 use super::rate;
+use crate::domain::number::{ceil, real};
 use crate::lab::crowd::{Ending, Observations, ShopperSeen};
 
 const WINDOW_MS: u64 = 10_000;
@@ -156,18 +157,4 @@ fn waited(shopper: &ShopperSeen) -> Option<(u64, u64)> {
         (None, _) => shopper.sold_out.last()?.sent_ms,
     };
     Some((from_ms, to_ms))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^53")]
-fn real(count: u64) -> f64 {
-    count as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "float casts saturate, and nobody is less than nobody"
-)]
-fn ceil(people: f64) -> u64 {
-    people.ceil() as u64
 }

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::scenario::{Change, Scenario};
-use super::store::{Store, index, real};
+use super::store::{Store, index};
 use super::world::OPENS_MS;
 use crate::domain::line::{Lapses, OpenAdmissions};
+use crate::domain::number::real;
 use crate::domain::rate::Rate;
 
 /// How long the line gets to find its pace, from the draw and from an upheaval, milliseconds.

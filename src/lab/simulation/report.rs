@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::measure::Figures;
 use super::scenario::Scenario;
 use super::world;
+use crate::domain::number::{real, whole};
 
 /// Slots are instants with fractions.
 const EXCESS_MAX: f64 = 1e-3;
@@ -44,7 +45,7 @@ pub(super) fn broken(figures: &Figures) -> Option<&'static str> {
         Some("exact-rate")
     } else if !figures.use_kept {
         Some("full-use")
-    } else if passed.is_some_and(|(by, allowed)| by > super::world::whole(allowed)) {
+    } else if passed.is_some_and(|(by, allowed)| by > whole(allowed)) {
         Some("passing")
     } else {
         None
@@ -79,9 +80,8 @@ impl Row {
         self.most_in_a_second = self.most_in_a_second.max(figures.most_in_a_second);
         let lost = figures.lost_at_jump;
         self.lost_at_jump = lost.map(|lost| lost.max(self.lost_at_jump.unwrap_or(0.0)));
-        let part = |by: Option<u64>, of: Option<f64>| {
-            by.zip(of).map_or(-1.0, |(by, of)| super::store::real(by) / of)
-        };
+        let part =
+            |by: Option<u64>, of: Option<f64>| by.zip(of).map_or(-1.0, |(by, of)| real(by) / of);
         if part(figures.passed_by, figures.passing_allowed)
             > part(self.passed_by, self.passing_allowed)
         {

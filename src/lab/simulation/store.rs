@@ -7,6 +7,7 @@ use crate::domain::demand::{Decisions, Demand};
 use crate::domain::holes::Gaps;
 use crate::domain::line::{Lapses, OpenAdmissions};
 use crate::domain::meter::Meter;
+use crate::domain::number::real;
 use crate::domain::pacer::TICK_MS;
 use crate::domain::presence::{Presence, SLICE_MS, SLICES};
 use crate::domain::rate::Rate;
@@ -332,11 +333,6 @@ impl Store {
         let admitted = self.claims.iter().filter(admitted).count();
         Lapses { from: 0, to, admitted: admitted as u64 }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a simulation's clock stays below 2^53")]
-pub(super) fn real(ms: u64) -> f64 {
-    ms as f64
 }
 
 pub(super) fn index(position: u64) -> usize {

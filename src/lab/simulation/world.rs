@@ -11,6 +11,7 @@ use super::node::Node;
 use super::people::{Kind, Stage, Visitor};
 use super::scenario::{Change, Scenario};
 use super::store::{Claim, Store, index};
+use crate::domain::number::{real, whole};
 use crate::domain::silence::exchange_after_ms;
 
 /// The opening on the simulation's clock.
@@ -276,7 +277,7 @@ impl<'run> World<'run> {
                     self.log.book(who as u64, now_ms, visitor.asked_ms);
                 }
                 self.people[who].stage = Stage::Booked;
-                let due_ms = (slot - super::store::real(now_ms)).max(0.0).ceil() + 20.0;
+                let due_ms = (slot - real(now_ms)).max(0.0).ceil() + 20.0;
                 // Whoever looks at the page asks again before, and hears of an earlier slot.
                 let asks_ms = self.rng.random_range(RETRY_MS..RETRY_MS * 13 / 10);
                 let is_hidden = self.people[who].is_hidden(now_ms);
@@ -384,15 +385,6 @@ impl<'run> World<'run> {
             }
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a span of a simulation is positive and short"
-)]
-pub(super) fn whole(span: f64) -> u64 {
-    span as u64
 }
 
 fn seconds_of(per_second: f64, seconds: f64) -> u64 {

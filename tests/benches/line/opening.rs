@@ -17,8 +17,9 @@ use tokio::net::TcpStream;
 use super::house::{House, SALE, poll, until_ms};
 use super::percentile;
 use super::written::Written;
-use crate::load::{Requests, answer, load};
+use crate::load::{Requests, load};
 use crate::rounds::{median, say};
+use crate::wire::answer;
 use crate::yard::pss_kib;
 
 const ENTRIES: u64 = 1_000_000;

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use anyhow::{Context, Result};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+
+use crate::wire::answer;
 
 /// The bytes of request number n.
 pub(crate) type Requests = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
@@ -69,31 +71,10 @@ async fn socket(
             return Ok(seen);
         }
         stream.write_all(&requests(next.fetch_add(1, Ordering::Relaxed))).await?;
-        let status = answer(&mut stream, &mut buffer).await?;
+        let (status, _) = answer(&mut stream, &mut buffer).await?;
         let ended = Instant::now();
         if from <= ended && ended <= to {
             seen.push((status, u32::try_from((ended - began).as_micros())?));
         }
-    }
-}
-
-/// Reads one answer with a length to its end; its status.
-pub(crate) async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<u16> {
-    buffer.clear();
-    loop {
-        ensure!(stream.read_buf(buffer).await? > 0, "the server closed a connection");
-        let Some(head) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
-            continue;
-        };
-        let text = std::str::from_utf8(&buffer[..head])?;
-        let status = text.get(9..12).context("no status line")?.parse()?;
-        let mut headers = text.split("\r\n").filter_map(|line| line.split_once(':'));
-        let length = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-        let (_, length) = length.with_context(|| format!("an answer without a length: {text}"))?;
-        let whole = head + 4 + length.trim().parse::<usize>()?;
-        while buffer.len() < whole {
-            ensure!(stream.read_buf(buffer).await? > 0, "the server closed a connection");
-        }
-        return Ok(status);
     }
 }

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use anyhow::{Context, Result, bail};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+
+use crate::wire::answer;
 
 /// What became of one of them.
 #[derive(Debug, Clone, Default)]
@@ -100,9 +102,10 @@ impl Crowd {
             tokio::time::sleep_until(due.into()).await;
             let sent = Instant::now();
             stream.write_all(self.join(person).as_bytes()).await?;
-            let answer = answer(&mut stream, &mut buffer).await?;
+            let (status, body) = answer(&mut stream, &mut buffer).await?;
             seen.took_us.push(u32::try_from(sent.elapsed().as_micros())?);
-            self.take(person, sent, &answer, &mut seen)?;
+            let body = String::from_utf8_lossy(&buffer[body..]).into_owned();
+            self.take(person, sent, &Answer { status, body }, &mut seen)?;
         }
         let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         all.took_us.append(&mut seen.took_us);
@@ -161,28 +164,6 @@ impl Crowd {
 struct Answer {
     status: u16,
     body: String,
-}
-
-/// Reads one answer with a length to its end.
-async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<Answer> {
-    buffer.clear();
-    loop {
-        ensure!(stream.read_buf(buffer).await? > 0, "the gateway closed a connection");
-        let Some(head) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
-            continue;
-        };
-        let text = std::str::from_utf8(&buffer[..head])?;
-        let status = text.get(9..12).context("no status line")?.parse()?;
-        let mut headers = text.split("\r\n").filter_map(|line| line.split_once(':'));
-        let length = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-        let (_, length) = length.with_context(|| format!("an answer without a length: {text}"))?;
-        let whole = head + 4 + length.trim().parse::<usize>()?;
-        while buffer.len() < whole {
-            ensure!(stream.read_buf(buffer).await? > 0, "the gateway closed a connection");
-        }
-        let body = String::from_utf8_lossy(&buffer[head + 4..whole]).into_owned();
-        return Ok(Answer { status, body });
-    }
 }
 
 /// The number behind a member's name.

@@ -7,6 +7,7 @@ mod sales;
 use super::measure::Log;
 use super::scenario::Scenario;
 use super::{report, world};
+use crate::domain::number::real;
 
 /// The runs of a scenario under two fixed seeds, with its promises kept, and one under a seed of
 /// today's that must not break what holds under every seed.
@@ -25,5 +26,5 @@ fn kept(scenario: &Scenario) -> Vec<(u64, Log)> {
 
 /// An instant of a run, in seconds from the opening.
 fn seconds(at_ms: f64) -> f64 {
-    (at_ms - super::store::real(world::OPENS_MS)) / 1_000.0
+    (at_ms - real(world::OPENS_MS)) / 1_000.0
 }

@@ -3,6 +3,7 @@
 use super::super::scenario::Scenario;
 use super::super::{sets, world};
 use super::{kept, seconds};
+use crate::domain::number::{real, whole};
 use crate::domain::rate::Rate;
 
 #[test]
@@ -60,7 +61,7 @@ fn wr_04_the_living_behind_nine_hundred_dead_places_are_in_by_the_rate_and_one_p
         let polls = log.admitted.iter().map(|one| one.claimed_ms - one.asked_ms).max().unwrap();
         let last = *log.slots().last().unwrap();
         let in_ms = (seconds(last) * 1_000.0).ceil();
-        let allowed_ms = 100.0 / scenario.rate.get() * 1_000.0 + super::super::store::real(polls);
+        let allowed_ms = 100.0 / scenario.rate.get() * 1_000.0 + real(polls);
         assert!(in_ms <= allowed_ms, "seed {seed}: {in_ms} ms, allowed {allowed_ms}");
     }
 }
@@ -72,7 +73,7 @@ fn nobody_is_called_away_over_those_whose_first_question_comes_late() {
         for (seed, log) in kept(&scenario) {
             let first_ms = world::OPENS_MS + 3_400;
             let called = log.calls.iter().filter(|(_, at_ms)| *at_ms <= first_ms).map(|(to, _)| to);
-            let called = super::super::store::real(*called.max().unwrap());
+            let called = real(*called.max().unwrap());
             assert!(called <= per_second * 4.0, "{per_second}, seed {seed}: {called}");
         }
     }
@@ -104,10 +105,6 @@ fn wr_08_six_hundred_a_minute_are_ten_in_each_second() {
             assert!((9..=11).contains(&used), "seed {seed}: {used} in second {second}");
         }
     }
-}
-
-fn whole(seconds: f64) -> u64 {
-    world::whole(seconds)
 }
 
 #[test]
