@@ -129,7 +129,8 @@
     const place = () => {
       const typed = form.number.value.trim();
       const entry = Number(typed) - 1;
-      if (typed === "" || proof.n === undefined) return ["later"];
+      if (proof.n === undefined) return ["later"];
+      if (typed === "") return ["ask"];
       if (!isCount(entry) || entry >= proof.n || !isHex(proof.key, 32)) return ["failed", words.nobody];
       const at = position(entry, proof.n, unhex(proof.key));
       const isOwn = told.entry === entry && typeof told.position === "number";
