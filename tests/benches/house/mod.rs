@@ -109,6 +109,9 @@ fn settings(origin: SocketAddr, certificate: &Certificate) -> Result<ConfigFile>
     }
     settings.set("public.certificates", Value::Array(vec![Value::Table(pair)]))?;
     // One address stands for all clients, one pass for all visitors.
+    for most in ["max_requests_per_ip", "max_requests_per_admission"] {
+        settings.set(&format!("limits.{most}"), 4096)?;
+    }
     settings.set("limits.max_handshakes_per_ip", 4096)?;
     for quota in ["per_ip", "per_admission"] {
         let mut table = Table::new();
