@@ -154,6 +154,7 @@ impl Gateway {
             body_idle: settings.shop.body_idle_timeout.duration(),
             pool_idle: settings.shop.pool_idle.duration(),
             in_flight: settings.shop.max_requests,
+            ..Times::default()
         };
         let upstream = Upstream::new(&settings.shop.origins, times).map_err(GatewayError::Shop)?;
         let upstream = if settings.shop.http2 { upstream.over_http2() } else { upstream };

@@ -103,3 +103,101 @@ async fn over_http_2_who_finds_no_stream_gets_another_connection_and_idle_ones_e
     drop(get("/").await.unwrap());
     assert_eq!(connections.load(Ordering::Relaxed), 3, "none is used after so long");
 }
+
+/// An upload of more than is gathered, which goes on for as long as its sender lives.
+fn endless() -> (http_body_util::channel::Sender<bytes::Bytes, body::BodyError>, Request<Body>) {
+    let (sender, upload) = http_body_util::channel::Channel::new(1);
+    let mut request = Request::new(body::boxed(upload));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = hyper::Uri::from_static("/upload");
+    request.headers_mut().insert("host", "shop.test".parse().unwrap());
+    request.headers_mut().insert("transfer-encoding", "chunked".parse().unwrap());
+    (sender, request)
+}
+
+/// Uploads until nobody takes it any more; how long that was.
+async fn sends_until_cut(
+    mut sender: http_body_util::channel::Sender<bytes::Bytes, body::BodyError>,
+) -> Duration {
+    let since = std::time::Instant::now();
+    while sender.send_data("more".into()).await.is_ok() {
+        assert!(since.elapsed() < Duration::from_secs(20), "it is read for ever");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    since.elapsed()
+}
+
+const REST: Duration = Duration::from_millis(400);
+
+fn one_seat() -> Times {
+    Times { in_flight: 1, rest: REST, ..Times::default() }
+}
+
+#[tokio::test]
+async fn an_upload_that_outlasts_its_answer_keeps_its_seat_and_is_cut_in_time() {
+    let service = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", service.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = service.accept().await {
+            tokio::spawn(async move {
+                let mut buffer = [0; 1024];
+                assert!(stream.read(&mut buffer).await.unwrap() > 0);
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+                while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
+            });
+        }
+    });
+    let upstream = Upstream::new(&[url], one_seat()).unwrap();
+    let nothing = Progress::default();
+    let get = || upstream.send(Request::new(body::empty()), &nothing);
+
+    let (sender, request) = endless();
+    drop(upstream.send(request, &nothing).await.unwrap());
+
+    assert!(matches!(get().await, Err(UpstreamError::Full)), "its seat is free already");
+    let took = sends_until_cut(sender).await;
+    assert!(took >= REST / 2, "cut after {took:?}");
+    let since = std::time::Instant::now();
+    while matches!(get().await, Err(UpstreamError::Full)) {
+        assert!(since.elapsed() < Duration::from_secs(20), "its seat never comes back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn over_http_2_an_upload_that_outlasts_its_answer_keeps_its_seat_and_is_cut_in_time() {
+    let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (stream, _) = socket.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            respond.send_response(Response::new(()), true).unwrap();
+            let mut upload = request.into_body();
+            tokio::spawn(async move {
+                while let Some(Ok(piece)) = upload.data().await {
+                    upload.flow_control().release_capacity(piece.len()).unwrap();
+                }
+            });
+        }
+    });
+    let upstream = Upstream::new(&[url], one_seat()).unwrap().over_http2();
+    let nothing = Progress::default();
+    let get = || {
+        let mut request = Request::new(body::empty());
+        request.headers_mut().insert("host", "shop.test".parse().unwrap());
+        upstream.send_shared(upstream.shared().unwrap(), request, &nothing)
+    };
+
+    let (sender, request) = endless();
+    drop(upstream.send_shared(upstream.shared().unwrap(), request, &nothing).await.unwrap());
+
+    assert!(matches!(get().await, Err(UpstreamError::Full)), "its seat is free already");
+    let took = sends_until_cut(sender).await;
+    assert!(took >= REST / 2, "cut after {took:?}");
+    let since = std::time::Instant::now();
+    while matches!(get().await, Err(UpstreamError::Full)) {
+        assert!(since.elapsed() < Duration::from_secs(20), "its seat never comes back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

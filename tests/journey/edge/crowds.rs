@@ -120,6 +120,34 @@ fn one_address_takes_so_many_places_at_the_shop_and_the_admitted_have_their_own(
     }
 }
 
+#[test]
+fn an_upload_that_goes_on_after_the_answer_keeps_its_place_until_it_ends() {
+    let edge = Edge::start("outlasting", |config, _| {
+        super::no_limits(config);
+        config.set("limits.max_requests_per_ip", 1).unwrap();
+    });
+    let body = "x".repeat(32 * 1024);
+    let mut upload = connect(&edge.url());
+    let head = format!(
+        "POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+        2 * body.len()
+    );
+    upload.write_all(head.as_bytes()).unwrap();
+    upload.write_all(body.as_bytes()).unwrap();
+    assert_eq!(status(&read_head(&mut upload)), 401);
+    std::io::Read::read_exact(&mut upload, &mut [0; 2]).unwrap();
+
+    let next = || status(&ask(&edge.url(), "GET /next", &[]));
+    for _ in 0..10 {
+        assert_eq!(next(), 429, "the answer is there, the upload is not");
+    }
+    upload.write_all(body.as_bytes()).unwrap();
+    let since = Instant::now();
+    while next() != 200 {
+        assert!(since.elapsed() < PATIENCE, "what has ended has made no room");
+    }
+}
+
 /// Begins more until there is no room, and not only for a moment: what came before may not quite
 /// have ended.
 fn fill(begin: impl Fn() -> TcpStream, next: impl Fn() -> u16) -> Vec<TcpStream> {
