@@ -5,6 +5,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
+mod shared;
+
 #[tokio::test]
 async fn nobody_there_is_a_502() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
