@@ -24,6 +24,7 @@ mod places;
 mod proxied;
 mod redirects;
 mod rpc;
+mod returning;
 mod rpc_shop;
 mod secure;
 mod shopping;
