@@ -9,6 +9,7 @@ mod asked;
 pub mod assets;
 mod auth;
 pub mod bounds;
+mod breaker;
 mod broken;
 mod bypass;
 mod checkout;
