@@ -33,8 +33,8 @@ const STANCHION_ORIGIN_KEY: HeaderName = HeaderName::from_static("stanchion-orig
 
 /// When to try again after the shop did not answer, in milliseconds.
 const RETRY_MS: u64 = 5_000;
-/// How soon an upgraded connection ends after a stop.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How soon an upgraded connection ends after a stop, or an opening.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The way to the shop.
 pub(super) struct Shop {
@@ -52,7 +52,7 @@ pub(super) enum Permit<'a> {
     /// The same by an admission made for this very request: its name says nothing of who it is.
     JustAdmitted(&'a Pass, &'a Arc<Room>),
     /// The path is free at this time.
-    Free(Ungated),
+    Free(Ungated<'a>),
 }
 
 impl Permit<'_> {
@@ -71,9 +71,13 @@ impl Permit<'_> {
         }
     }
 
-    /// Comes when the permit is void: a stop ends what was upgraded under an admission of before.
+    /// Comes when the permit is void: a stop ends what was upgraded under an admission of before, a
+    /// lobby what was upgraded where it opens.
     fn ends(&self) -> BoxFuture<'static, ()> {
-        let Some((pass, room)) = self.admission() else { return Box::pin(std::future::pending()) };
+        let (pass, room) = match self {
+            Self::Admitted(pass, room) | Self::JustAdmitted(pass, room) => (pass, room),
+            Self::Free(free) => return free.ends(),
+        };
         let (epoch, room) = (pass.admission.epoch, Arc::clone(room));
         Box::pin(async move {
             while room.snapshot().control.epoch == epoch {
