@@ -13,7 +13,7 @@ use super::asked::Asked;
 use super::core_client::STANCHION_ADMISSION;
 use super::crowd::{Crowd, Whose};
 use super::headers::{Writer, for_shop, from_shop, put};
-use super::identify::Pass;
+use super::identify::{Pass, Visitor};
 use super::route::Ungated;
 use crate::domain::id::AccountId;
 use crate::domain::limits::AddressKey;
@@ -49,24 +49,32 @@ pub(super) struct Shop {
 pub(super) enum Permit<'a> {
     /// The visitor's turn has come, in this room.
     Admitted(&'a Pass, &'a Arc<Room>),
-    /// The same by an admission made for this very request: its name says nothing of who it is.
-    JustAdmitted(&'a Pass, &'a Arc<Room>),
+    /// The same by an admission whose name says nothing of who it is.
+    Nameless(&'a Pass, &'a Arc<Room>),
     /// The path is free at this time.
     Free(Ungated<'a>),
 }
 
-impl Permit<'_> {
+impl<'a> Permit<'a> {
+    /// By an admission of this visitor.
+    pub(super) fn of(visitor: &Visitor, pass: &'a Pass, room: &'a Arc<Room>) -> Self {
+        match visitor.name(pass) {
+            Some(_) => Self::Admitted(pass, room),
+            None => Self::Nameless(pass, room),
+        }
+    }
+
     /// Whom the request counts for while it is under way.
     fn whose(&self, address: IpAddr) -> Whose<'_> {
         match self {
             Self::Admitted(pass, _) => Whose::Admission(&pass.admission.sub),
-            Self::JustAdmitted(..) | Self::Free(_) => Whose::Address(AddressKey::of(address)),
+            Self::Nameless(..) | Self::Free(_) => Whose::Address(AddressKey::of(address)),
         }
     }
 
     fn admission(&self) -> Option<(&Pass, &Arc<Room>)> {
         match self {
-            Self::Admitted(pass, room) | Self::JustAdmitted(pass, room) => Some((pass, room)),
+            Self::Admitted(pass, room) | Self::Nameless(pass, room) => Some((pass, room)),
             Self::Free(_) => None,
         }
     }
@@ -75,7 +83,7 @@ impl Permit<'_> {
     /// lobby what was upgraded where it opens.
     fn ends(&self) -> BoxFuture<'static, ()> {
         let (pass, room) = match self {
-            Self::Admitted(pass, room) | Self::JustAdmitted(pass, room) => (pass, room),
+            Self::Admitted(pass, room) | Self::Nameless(pass, room) => (pass, room),
             Self::Free(free) => return free.ends(),
         };
         let (epoch, room) = (pass.admission.epoch, Arc::clone(room));

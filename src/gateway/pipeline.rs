@@ -78,8 +78,8 @@ impl Gateway {
         match &visitor.pass {
             Some(_) if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
             Some(pass) => {
-                self.limit(asked, sale, &visitor, Deed::Act, Some(&pass.admission.sub))?;
-                let permit = Permit::Admitted(pass, &sale.room);
+                self.limit_admitted(asked, sale, &visitor, pass)?;
+                let permit = Permit::of(&visitor, pass, &sale.room);
                 let mut response = self.shop.forward(asked, &permit).await?;
                 renewal::hand_out(&mut response, asked, sale, &visitor);
                 Ok(response)
@@ -149,8 +149,10 @@ impl Gateway {
             }
             Call::Orders | Call::Reserve | Call::Release(_) | Call::Extend(_) => {
                 let visitor = self.visitor(asked, sale, now_ms).await?;
-                let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
-                self.limit(asked, sale, &visitor, Deed::Act, pass.or(visitor.holder()))?;
+                match &visitor.pass {
+                    Some(pass) => self.limit_admitted(asked, sale, &visitor, pass)?,
+                    None => self.limit(asked, sale, &visitor, Deed::Act, visitor.holder())?,
+                }
                 self.ordered(asked, sale, call, visitor).await
             }
         }

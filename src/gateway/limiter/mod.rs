@@ -80,6 +80,7 @@ impl<C: Clock + Clone> Limiter<C> {
     ) -> Result<Standing, (Standing, Refusal)> {
         let (limit, who, keyed) = match subject {
             Subject::Admission(_) => ("per_admission", "this visitor", &self.per_admission),
+            Subject::Passer(..) => ("per_admission", "your network", &self.per_admission),
             Subject::Poll(_) => ("poll", "this place in line", &self.poll),
             Subject::Account(_) => ("per_account", "this account", &self.per_account),
             Subject::Address(_) => ("per_ip", "your network", &self.per_ip),

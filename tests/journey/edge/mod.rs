@@ -4,6 +4,7 @@
 mod admitted;
 mod answers;
 mod browser;
+mod bypass;
 mod certificates;
 mod crowds;
 mod events;
@@ -23,8 +24,8 @@ mod passes;
 mod places;
 mod proxied;
 mod redirects;
-mod rpc;
 mod returning;
+mod rpc;
 mod rpc_shop;
 mod secure;
 mod shopping;
