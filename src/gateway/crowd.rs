@@ -74,6 +74,23 @@ impl Crowd {
         })
     }
 
+    /// One more on a free path, of its address; where that has no room left, of the admitted visitor
+    /// whom it is found to be of.
+    pub(super) fn enter_free(
+        &self,
+        address: IpAddr,
+        find: impl FnOnce() -> Option<String>,
+    ) -> Result<Place, Refusal> {
+        let strangers = Whose::Address(AddressKey::of(address));
+        if let Ok(place) = self.under_way.enter(&strangers, self.per_address) {
+            return Ok(place);
+        }
+        match find() {
+            Some(sub) => self.enter(Whose::Admission(&sub)),
+            None => self.enter(strangers),
+        }
+    }
+
     /// One more, or the reason why not.
     pub(super) fn enter(&self, whose: Whose<'_>) -> Result<Place, Refusal> {
         let (limit, most, who) = match whose {

@@ -21,6 +21,7 @@ use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::rfc3339;
 use crate::http::body::Body;
 use crate::http::proxy::Proxy;
+use crate::http::under_way::Place;
 use crate::http::upstream::{Upstream, UpstreamError};
 use crate::room::Room;
 
@@ -113,6 +114,16 @@ impl Shop {
         permit: &Permit<'_>,
     ) -> Result<Response<Body>, Refusal> {
         let place = self.crowd.enter(permit.whose(asked.client.ip))?;
+        self.forward_in(asked, permit, place).await
+    }
+
+    /// The same where a place among those under way has been taken.
+    pub(super) async fn forward_in(
+        &self,
+        asked: &mut Asked,
+        permit: &Permit<'_>,
+        place: Place,
+    ) -> Result<Response<Body>, Refusal> {
         let Some(body) = asked.body.take() else {
             return Err(Refusal::bad_request("body", "was read before"));
         };

@@ -17,7 +17,7 @@ use crate::domain::ticket::Ticket;
 use crate::room::keys::Keys;
 
 const TICKET_HEADER: HeaderName = HeaderName::from_static("stanchion-ticket");
-const ADMISSION_HEADER: HeaderName = HeaderName::from_static("stanchion-admission");
+pub(super) const ADMISSION_HEADER: HeaderName = HeaderName::from_static("stanchion-admission");
 
 /// The right to check out, and the token that proves it to others.
 #[derive(Clone)]

@@ -35,6 +35,7 @@ mod pipeline;
 mod queue_page;
 mod reader;
 mod reading;
+mod remembered;
 mod renewal;
 mod respond;
 mod route;

@@ -48,7 +48,11 @@ impl Gateway {
             Way::To(route) => route,
         };
         match route {
-            Route::Shop(free) => self.shop.forward(asked, &Permit::Free(free)).await,
+            Route::Shop(free) => {
+                let find = || self.remembered(asked, now_ms);
+                let place = self.crowd.enter_free(asked.client.ip, find)?;
+                self.shop.forward_in(asked, &Permit::Free(free), place).await
+            }
             Route::Gated(sale) => self.gated(asked, sale, now_ms).await,
             Route::Own(Own::Jwks) => Ok(own::jwks(&self.keys.jwks())),
             Route::Own(Own::Asset(name)) => own::asset(asked, &name),

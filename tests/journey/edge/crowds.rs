@@ -109,7 +109,11 @@ fn one_address_takes_so_many_places_at_the_shop_and_the_admitted_have_their_own(
     let pass = format!("Stanchion-Admission: {}", keys.mint_admission(&admission));
     let address = "X-Forwarded-For: 203.0.113.9";
     let admitted = || ask(&edge.url(), "GET /checkout/a", &[&pass, address]);
+    assert_eq!(status(&third()), 429);
     assert_eq!(status(&admitted()), 200, "neighbours cost the admitted nothing");
+    let free = |pass: &str| ask(&edge.url(), "GET /any", &[pass, address]);
+    assert_eq!(status(&free(&pass)), 200, "nor where nobody needs an admission");
+    assert_eq!(status(&free(&format!("{pass}x"))), 429);
     let held = format!("{pass}\r\nContent-Length: 3\r\n");
     let _buying = fill(|| begin("203.0.113.9", "/checkout/b", &held), || status(&admitted()));
 
