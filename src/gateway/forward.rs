@@ -17,7 +17,7 @@ use super::identify::{Pass, Visitor};
 use super::route::Ungated;
 use crate::domain::id::AccountId;
 use crate::domain::limits::AddressKey;
-use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::refusal::{Problem, Refusal, spread};
 use crate::domain::status::rfc3339;
 use crate::http::body::Body;
 use crate::http::proxy::Proxy;
@@ -32,7 +32,7 @@ const STANCHION_POSITION: HeaderName = HeaderName::from_static("stanchion-positi
 const STANCHION_EXPIRES: HeaderName = HeaderName::from_static("stanchion-expires");
 const STANCHION_ORIGIN_KEY: HeaderName = HeaderName::from_static("stanchion-origin-key");
 
-/// When to try again after the shop did not answer, in milliseconds.
+/// When to try again after the shop did not answer, in milliseconds; up to a fifth more.
 const RETRY_MS: u64 = 5_000;
 /// How soon an upgraded connection ends after a stop, or an opening.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -238,7 +238,7 @@ fn refusal(error: &UpstreamError) -> Refusal {
     match error {
         UpstreamError::Full => {
             Refusal::new(Problem::Overloaded, "too many requests are under way; try again")
-                .retry_after_ms(1_000)
+                .retry_after_ms(spread(800, rand::random()))
         }
         UpstreamError::BodyTooLong => Refusal::new(Problem::BodyTooLarge, error.to_string()),
         UpstreamError::BodySlow | UpstreamError::BodyBroken => {
@@ -252,7 +252,8 @@ fn refusal(error: &UpstreamError) -> Refusal {
         | UpstreamError::NoWebSocket => {
             tracing::warn!(%error, "the shop does not answer");
             let detail = "the shop behind this page is not answering; try again in a moment";
-            Refusal::new(Problem::ShopUnavailable, detail).status(status).retry_after_ms(RETRY_MS)
+            let wait_ms = spread(RETRY_MS, rand::random());
+            Refusal::new(Problem::ShopUnavailable, detail).status(status).retry_after_ms(wait_ms)
         }
     }
 }
