@@ -47,6 +47,11 @@ impl Breaker {
         Some(Question { breaker: self, began: now })
     }
 
+    /// Whether what is asked now would wait in vain.
+    pub(super) fn is_open(&self) -> bool {
+        self.seen().is_owed(Instant::now(), self.patience)
+    }
+
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,11 +84,9 @@ impl Drop for Question<'_> {
 impl Seen {
     /// Whether one more may begin.
     fn begin(&mut self, now: Instant, patience: Patience) -> bool {
-        let past = |since: Option<Instant>, time| {
-            since.is_some_and(|since| now.saturating_duration_since(since) >= time)
-        };
-        if past(self.owed_since, patience.answer) {
-            if self.tried_at.is_some() && !past(self.tried_at, patience.retry) {
+        if self.is_owed(now, patience) {
+            let is_early = |at: Instant| now.saturating_duration_since(at) < patience.retry;
+            if self.tried_at.is_some_and(is_early) {
                 return false;
             }
             self.tried_at = Some(now);
@@ -91,6 +94,11 @@ impl Seen {
         self.under_way += 1;
         self.owed_since.get_or_insert(now);
         true
+    }
+
+    /// Whether an answer in time has been owed for too long.
+    fn is_owed(&self, now: Instant, patience: Patience) -> bool {
+        self.owed_since.is_some_and(|since| now.saturating_duration_since(since) >= patience.answer)
     }
 
     /// Whether it was in time. Only then it proves anything: a core that answers all too late would

@@ -88,6 +88,11 @@ impl CoreClient {
         Self::understood(answer)
     }
 
+    /// Whether an order would wait in vain now.
+    pub(super) fn is_slow(&self) -> bool {
+        self.orders.is_open()
+    }
+
     async fn ask(&self, call: CoreCall<'_>) -> Result<CoreAnswer, Refusal> {
         let mut request = Request::new(body::full(call.body.clone()));
         *request.method_mut() = call.method;
@@ -241,6 +246,7 @@ mod tests {
         let tried = ask();
         asked.recv().await.unwrap();
 
+        assert!(core.is_slow());
         let refused = core.call(order()).await.unwrap_err();
         assert_eq!(refused.problem, Problem::CoreUnavailable);
         assert!(refused.retry_after_ms.is_some_and(|ms| (2_000..=2_400).contains(&ms)));
@@ -251,6 +257,7 @@ mod tests {
         wake.send(true).unwrap();
         assert_eq!(first.await.unwrap().unwrap(), StatusCode::OK);
         assert_eq!(tried.await.unwrap().unwrap(), StatusCode::OK);
+        assert!(!core.is_slow());
         assert_eq!(ask().await.unwrap().unwrap(), StatusCode::OK, "and it goes on");
     }
 }
