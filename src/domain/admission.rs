@@ -168,6 +168,12 @@ impl Admission {
         }
     }
 
+    /// Given to somebody unknown while everybody was let past the line, perhaps: then its name can be
+    /// had for the asking and says nothing of who it is.
+    pub fn is_nameless(&self) -> bool {
+        self.origin == Origin::Bypass && self.account.is_none()
+    }
+
     /// When it began to count, Unix milliseconds: the slot; outside the meter, to the second.
     pub fn since_ms(&self) -> u64 {
         self.slot_ms().unwrap_or(self.iat.saturating_mul(1000))

@@ -40,6 +40,9 @@ impl std::fmt::Display for AddressKey {
     }
 }
 
+/// Those past the line whom nobody knows share so many quotas, if they come from one address.
+pub const PASSERS: u8 = 64;
+
 /// What a request is about, for the quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
@@ -57,6 +60,9 @@ pub enum Subject<'a> {
     Admission(&'a str),
     /// Looks of one visitor, by `sub`.
     Poll(&'a str),
+    /// Deeds of those past the line whom nobody knows: some of an address', by their names. A name
+    /// can be had for the asking, and so would be a quota of its own.
+    Passer(AddressKey, u8),
     /// An account without a place.
     Account(&'a AccountId),
     /// Somebody unknown.
@@ -82,9 +88,15 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// Somebody past the line whom nobody knows.
+    pub fn passer(name: &str, address: IpAddr) -> Self {
+        let mixed = name.bytes().fold(0_u8, |mixed, byte| mixed.rotate_left(3) ^ byte);
+        Self::Passer(AddressKey::of(address), mixed % PASSERS)
+    }
+
     /// Whether nothing but an address is known.
     pub fn is_stranger(&self) -> bool {
-        matches!(self, Self::Address(_) | Self::Recovery(_))
+        matches!(self, Self::Address(_) | Self::Recovery(_) | Self::Passer(..))
     }
 }
 
@@ -102,6 +114,16 @@ mod tests {
         assert_eq!(of(Deed::Act, None, Some(&ann)), Subject::Account(&ann));
         assert!(of(Deed::Look, None, None).is_stranger());
         assert!(!of(Deed::Act, None, Some(&ann)).is_stranger());
+    }
+
+    #[test]
+    fn names_that_anybody_can_have_share_a_bounded_number_of_quotas() {
+        let at = "10.0.0.1".parse().unwrap();
+        let names = (0..5_000_u128).map(|n| format!("{:032x}", n.wrapping_mul(u128::MAX / 7)));
+        let all: std::collections::HashSet<_> =
+            names.map(|name| Subject::passer(&name, at)).collect();
+        assert!((16..=usize::from(PASSERS)).contains(&all.len()), "{}", all.len());
+        assert!(all.iter().all(Subject::is_stranger));
     }
 
     fn key(address: &str) -> AddressKey {

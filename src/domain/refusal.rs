@@ -223,9 +223,18 @@ impl Refusal {
     }
 }
 
+/// A wait put off by up to a fifth, by a chance out of all `u32`s: who were refused together do not
+/// come back together. It is never shorter than is true.
+pub fn spread(wait_ms: u64, chance: u32) -> u64 {
+    let more = u128::from(wait_ms / 5) * u128::from(chance) / u128::from(u32::MAX);
+    wait_ms.saturating_add(u64::try_from(more).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -236,6 +245,22 @@ mod tests {
         for problem in P::ALL {
             assert!((400..600).contains(&problem.status()));
             assert_eq!(Problem::named(problem.name()), Some(problem));
+        }
+    }
+
+    #[test]
+    fn who_are_refused_together_come_back_over_a_fifth_of_their_wait() {
+        let told = [0, u32::MAX / 2, u32::MAX].map(|chance| spread(1_000, chance));
+        assert_eq!(told, [1_000, 1_099, 1_200]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_wait_is_shortened_or_put_off_by_more_than_a_fifth(
+            wait_ms in any::<u64>(), chance in any::<u32>(),
+        ) {
+            let told = spread(wait_ms, chance);
+            prop_assert!(told >= wait_ms && told - wait_ms <= wait_ms / 5);
         }
     }
 

@@ -160,6 +160,24 @@ pub fn outside_subject(place_key: &[u8; 32], sale: &SaleId, pass: &str, number: 
     )
 }
 
+/// `sub` of an account without a place that is let past the line: the same however often it asks.
+pub fn account_subject(
+    place_key: &[u8; 32],
+    sale: &SaleId,
+    run: u64,
+    account: &AccountId,
+) -> String {
+    first_128_bits(
+        place_key,
+        &[
+            b"stanchion/account-sub/v1",
+            sale.as_str().as_bytes(),
+            run.to_string().as_bytes(),
+            AccountId::as_str(account).as_bytes(),
+        ],
+    )
+}
+
 /// `jti` of an admission: the same of `sub` ‖ epoch, so that claiming again in one epoch makes no
 /// second default order key.
 pub fn admission_id(place_key: &[u8; 32], sub: &str, epoch: u64) -> String {

@@ -74,10 +74,7 @@ impl Gateway {
             let moved = respond::see_other(asked.again());
             return Some(Ok(waiting::with_pass(moved, asked, sale, pass.token)));
         }
-        let permit = match visitor.ticket {
-            Some(_) => Permit::Admitted(&pass, &sale.room),
-            None => Permit::JustAdmitted(&pass, &sale.room),
-        };
+        let permit = Permit::of(visitor, &pass, &sale.room);
         let forwarded = self.shop.forward(asked, &permit).await;
         Some(forwarded.map(|mut response| {
             // It sets a pass: nobody else may be given this answer.
@@ -143,9 +140,13 @@ impl Gateway {
 /// An admission for a visitor while everybody is let past the line: of the own place, if there is
 /// one.
 pub(super) async fn bypass(sale: &SaleGate, visitor: &Visitor) -> Pass {
-    let (sub, account) = match &visitor.ticket {
-        Some(ticket) => (ticket.sub.clone(), ticket.account.clone()),
-        None => (waiting::fresh_key(), visitor.account_id().cloned()),
+    let (sub, account) = match (&visitor.ticket, visitor.account_id()) {
+        (Some(ticket), _) => (ticket.sub.clone(), ticket.account.clone()),
+        (None, Some(account)) => {
+            let run = sale.run_and_epoch().0;
+            (sale.room.keys().account_subject(sale.id(), run, account), Some(account.clone()))
+        }
+        (None, None) => (waiting::fresh_key(), None),
     };
     // Without a name of its own each request would be one more buyer in the checkout.
     let is_known = visitor.ticket.is_some() || account.is_some();

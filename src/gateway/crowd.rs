@@ -11,14 +11,15 @@ use prometheus_client::metrics::family::Family;
 
 use crate::config::settings::Limits;
 use crate::domain::limits::AddressKey;
-use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::refusal::{Problem, Refusal, spread};
 use crate::http::under_way::{Place, UnderWay};
 use crate::telemetry::Metrics;
 
 /// Event streams of one visitor: a few devices and tabs.
 const STREAMS_PER_VISITOR: usize = 8;
-/// When to try again, in milliseconds: something under way has ended by then, or nothing soon.
-const RETRY_MS: u64 = 1_000;
+/// When to try again, in milliseconds, up to a fifth more: something under way has ended by then, or
+/// nothing soon.
+const RETRY_MS: u64 = 800;
 
 /// Whose a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,6 +74,23 @@ impl Crowd {
         })
     }
 
+    /// One more on a free path, of its address; where that has no room left, of the admitted visitor
+    /// whom it is found to be of.
+    pub(super) fn enter_free(
+        &self,
+        address: IpAddr,
+        find: impl FnOnce() -> Option<String>,
+    ) -> Result<Place, Refusal> {
+        let strangers = Whose::Address(AddressKey::of(address));
+        if let Ok(place) = self.under_way.enter(&strangers, self.per_address) {
+            return Ok(place);
+        }
+        match find() {
+            Some(sub) => self.enter(Whose::Admission(&sub)),
+            None => self.enter(strangers),
+        }
+    }
+
     /// One more, or the reason why not.
     pub(super) fn enter(&self, whose: Whose<'_>) -> Result<Place, Refusal> {
         let (limit, most, who) = match whose {
@@ -86,7 +104,8 @@ impl Crowd {
         self.under_way.enter(&whose, most).map_err(|_| {
             self.refused.get_or_create_owned(&Of { limit }).inc();
             let detail = format!("{most} requests of {who} are under way; try again when one ends");
-            Refusal::new(Problem::RateLimited, detail).retry_after_ms(RETRY_MS)
+            let wait_ms = spread(RETRY_MS, rand::random());
+            Refusal::new(Problem::RateLimited, detail).retry_after_ms(wait_ms)
         })
     }
 }
@@ -105,7 +124,7 @@ mod tests {
         let _one = crowd.enter(address("2001:db8::1")).unwrap();
         let refused = crowd.enter(address("2001:db8::2")).unwrap_err();
         assert_eq!(refused.problem, Problem::RateLimited);
-        assert_eq!(refused.retry_after_ms, Some(RETRY_MS));
+        assert!(refused.retry_after_ms.is_some_and(|ms| (800..=960).contains(&ms)));
         assert!(crowd.enter(address("2001:db8:0:1::1")).is_ok());
 
         let _two = [crowd.enter(Whose::Admission("ann")), crowd.enter(Whose::Admission("ann"))];

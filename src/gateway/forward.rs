@@ -13,14 +13,15 @@ use super::asked::Asked;
 use super::core_client::STANCHION_ADMISSION;
 use super::crowd::{Crowd, Whose};
 use super::headers::{Writer, for_shop, from_shop, put};
-use super::identify::Pass;
+use super::identify::{Pass, Visitor};
 use super::route::Ungated;
 use crate::domain::id::AccountId;
 use crate::domain::limits::AddressKey;
-use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::refusal::{Problem, Refusal, spread};
 use crate::domain::status::rfc3339;
 use crate::http::body::Body;
 use crate::http::proxy::Proxy;
+use crate::http::under_way::Place;
 use crate::http::upstream::{Upstream, UpstreamError};
 use crate::room::Room;
 
@@ -31,10 +32,10 @@ const STANCHION_POSITION: HeaderName = HeaderName::from_static("stanchion-positi
 const STANCHION_EXPIRES: HeaderName = HeaderName::from_static("stanchion-expires");
 const STANCHION_ORIGIN_KEY: HeaderName = HeaderName::from_static("stanchion-origin-key");
 
-/// When to try again after the shop did not answer, in milliseconds.
+/// When to try again after the shop did not answer, in milliseconds; up to a fifth more.
 const RETRY_MS: u64 = 5_000;
-/// How soon an upgraded connection ends after a stop.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How soon an upgraded connection ends after a stop, or an opening.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The way to the shop.
 pub(super) struct Shop {
@@ -49,31 +50,43 @@ pub(super) struct Shop {
 pub(super) enum Permit<'a> {
     /// The visitor's turn has come, in this room.
     Admitted(&'a Pass, &'a Arc<Room>),
-    /// The same by an admission made for this very request: its name says nothing of who it is.
-    JustAdmitted(&'a Pass, &'a Arc<Room>),
+    /// The same by an admission whose name says nothing of who it is.
+    Nameless(&'a Pass, &'a Arc<Room>),
     /// The path is free at this time.
-    Free(Ungated),
+    Free(Ungated<'a>),
 }
 
-impl Permit<'_> {
+impl<'a> Permit<'a> {
+    /// By an admission of this visitor.
+    pub(super) fn of(visitor: &Visitor, pass: &'a Pass, room: &'a Arc<Room>) -> Self {
+        match visitor.name(pass) {
+            Some(_) => Self::Admitted(pass, room),
+            None => Self::Nameless(pass, room),
+        }
+    }
+
     /// Whom the request counts for while it is under way.
     fn whose(&self, address: IpAddr) -> Whose<'_> {
         match self {
             Self::Admitted(pass, _) => Whose::Admission(&pass.admission.sub),
-            Self::JustAdmitted(..) | Self::Free(_) => Whose::Address(AddressKey::of(address)),
+            Self::Nameless(..) | Self::Free(_) => Whose::Address(AddressKey::of(address)),
         }
     }
 
     fn admission(&self) -> Option<(&Pass, &Arc<Room>)> {
         match self {
-            Self::Admitted(pass, room) | Self::JustAdmitted(pass, room) => Some((pass, room)),
+            Self::Admitted(pass, room) | Self::Nameless(pass, room) => Some((pass, room)),
             Self::Free(_) => None,
         }
     }
 
-    /// Comes when the permit is void: a stop ends what was upgraded under an admission of before.
+    /// Comes when the permit is void: a stop ends what was upgraded under an admission of before, a
+    /// lobby what was upgraded where it opens.
     fn ends(&self) -> BoxFuture<'static, ()> {
-        let Some((pass, room)) = self.admission() else { return Box::pin(std::future::pending()) };
+        let (pass, room) = match self {
+            Self::Admitted(pass, room) | Self::Nameless(pass, room) => (pass, room),
+            Self::Free(free) => return free.ends(),
+        };
         let (epoch, room) = (pass.admission.epoch, Arc::clone(room));
         Box::pin(async move {
             while room.snapshot().control.epoch == epoch {
@@ -101,6 +114,16 @@ impl Shop {
         permit: &Permit<'_>,
     ) -> Result<Response<Body>, Refusal> {
         let place = self.crowd.enter(permit.whose(asked.client.ip))?;
+        self.forward_in(asked, permit, place).await
+    }
+
+    /// The same where a place among those under way has been taken.
+    pub(super) async fn forward_in(
+        &self,
+        asked: &mut Asked,
+        permit: &Permit<'_>,
+        place: Place,
+    ) -> Result<Response<Body>, Refusal> {
         let Some(body) = asked.body.take() else {
             return Err(Refusal::bad_request("body", "was read before"));
         };
@@ -215,7 +238,7 @@ fn refusal(error: &UpstreamError) -> Refusal {
     match error {
         UpstreamError::Full => {
             Refusal::new(Problem::Overloaded, "too many requests are under way; try again")
-                .retry_after_ms(1_000)
+                .retry_after_ms(spread(800, rand::random()))
         }
         UpstreamError::BodyTooLong => Refusal::new(Problem::BodyTooLarge, error.to_string()),
         UpstreamError::BodySlow | UpstreamError::BodyBroken => {
@@ -229,7 +252,8 @@ fn refusal(error: &UpstreamError) -> Refusal {
         | UpstreamError::NoWebSocket => {
             tracing::warn!(%error, "the shop does not answer");
             let detail = "the shop behind this page is not answering; try again in a moment";
-            Refusal::new(Problem::ShopUnavailable, detail).status(status).retry_after_ms(RETRY_MS)
+            let wait_ms = spread(RETRY_MS, rand::random());
+            Refusal::new(Problem::ShopUnavailable, detail).status(status).retry_after_ms(wait_ms)
         }
     }
 }

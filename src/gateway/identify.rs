@@ -17,7 +17,7 @@ use crate::domain::ticket::Ticket;
 use crate::room::keys::Keys;
 
 const TICKET_HEADER: HeaderName = HeaderName::from_static("stanchion-ticket");
-const ADMISSION_HEADER: HeaderName = HeaderName::from_static("stanchion-admission");
+pub(super) const ADMISSION_HEADER: HeaderName = HeaderName::from_static("stanchion-admission");
 
 /// The right to check out, and the token that proves it to others.
 #[derive(Clone)]
@@ -60,8 +60,15 @@ pub(super) struct Visitor {
 impl Visitor {
     /// The `sub` that its place or its admission is known by.
     pub(super) fn holder(&self) -> Option<&str> {
-        let pass = || self.pass.as_ref().map(|pass| pass.admission.sub.as_str());
+        let pass = || self.pass.as_ref().and_then(|pass| self.name(pass));
         self.ticket.as_ref().map(|ticket| ticket.sub.as_str()).or_else(pass)
+    }
+
+    /// The `sub` of its admission, if others cannot have one for the asking.
+    pub(super) fn name<'a>(&self, pass: &'a Pass) -> Option<&'a str> {
+        let sub = pass.admission.sub.as_str();
+        let is_own = self.ticket.as_ref().is_some_and(|ticket| ticket.sub == sub);
+        (is_own || !pass.admission.is_nameless()).then_some(sub)
     }
 
     /// The account vouched for.

@@ -2,7 +2,7 @@
 
 use super::Gateway;
 use super::asked::Asked;
-use super::identify::Visitor;
+use super::identify::{Pass, Visitor};
 use super::sale::SaleGate;
 use crate::domain::limits::{Deed, Subject};
 use crate::domain::refusal::Refusal;
@@ -19,6 +19,21 @@ impl Gateway {
     ) -> Result<(), Refusal> {
         let account = visitor.account_id();
         let subject = Subject::narrowest(deed, holder, account, asked.client.ip);
+        self.count(asked, sale.id().as_str(), subject)
+    }
+
+    /// Counts what is done under an admission.
+    pub(super) fn limit_admitted(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        visitor: &Visitor,
+        pass: &Pass,
+    ) -> Result<(), Refusal> {
+        let subject = match visitor.name(pass) {
+            Some(name) => Subject::Admission(name),
+            None => Subject::passer(&pass.admission.sub, asked.client.ip),
+        };
         self.count(asked, sale.id().as_str(), subject)
     }
 

@@ -9,6 +9,7 @@ mod asked;
 pub mod assets;
 mod auth;
 pub mod bounds;
+mod breaker;
 mod broken;
 mod bypass;
 mod checkout;
@@ -34,6 +35,7 @@ mod pipeline;
 mod queue_page;
 mod reader;
 mod reading;
+mod remembered;
 mod renewal;
 mod respond;
 mod route;
@@ -154,6 +156,7 @@ impl Gateway {
             body_idle: settings.shop.body_idle_timeout.duration(),
             pool_idle: settings.shop.pool_idle.duration(),
             in_flight: settings.shop.max_requests,
+            ..Times::default()
         };
         let upstream = Upstream::new(&settings.shop.origins, times).map_err(GatewayError::Shop)?;
         let upstream = if settings.shop.http2 { upstream.over_http2() } else { upstream };

@@ -48,7 +48,11 @@ impl Gateway {
             Way::To(route) => route,
         };
         match route {
-            Route::Shop(free) => self.shop.forward(asked, &Permit::Free(free)).await,
+            Route::Shop(free) => {
+                let find = || self.remembered(asked, now_ms);
+                let place = self.crowd.enter_free(asked.client.ip, find)?;
+                self.shop.forward_in(asked, &Permit::Free(free), place).await
+            }
             Route::Gated(sale) => self.gated(asked, sale, now_ms).await,
             Route::Own(Own::Jwks) => Ok(own::jwks(&self.keys.jwks())),
             Route::Own(Own::Asset(name)) => own::asset(asked, &name),
@@ -78,8 +82,8 @@ impl Gateway {
         match &visitor.pass {
             Some(_) if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
             Some(pass) => {
-                self.limit(asked, sale, &visitor, Deed::Act, Some(&pass.admission.sub))?;
-                let permit = Permit::Admitted(pass, &sale.room);
+                self.limit_admitted(asked, sale, &visitor, pass)?;
+                let permit = Permit::of(&visitor, pass, &sale.room);
                 let mut response = self.shop.forward(asked, &permit).await?;
                 renewal::hand_out(&mut response, asked, sale, &visitor);
                 Ok(response)
@@ -149,8 +153,10 @@ impl Gateway {
             }
             Call::Orders | Call::Reserve | Call::Release(_) | Call::Extend(_) => {
                 let visitor = self.visitor(asked, sale, now_ms).await?;
-                let pass = visitor.pass.as_ref().map(|pass| pass.admission.sub.as_str());
-                self.limit(asked, sale, &visitor, Deed::Act, pass.or(visitor.holder()))?;
+                match &visitor.pass {
+                    Some(pass) => self.limit_admitted(asked, sale, &visitor, pass)?,
+                    None => self.limit(asked, sale, &visitor, Deed::Act, visitor.holder())?,
+                }
                 self.ordered(asked, sale, call, visitor).await
             }
         }

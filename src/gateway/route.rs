@@ -1,5 +1,6 @@
 //! Where a request goes, decided on its canonical path and method alone.
 
+use futures_util::future::BoxFuture;
 use hyper::{Method, header};
 use uuid::Uuid;
 
@@ -10,7 +11,20 @@ use super::sale::SaleGate;
 use crate::domain::refusal::{Problem, Refusal};
 
 /// Proof that a request needs no admission. Only [`decide`] makes one.
-pub(super) struct Ungated(());
+pub(super) struct Ungated<'a> {
+    /// The sale that the path belongs to, if it is free outside of that sale's time only.
+    outside: Option<&'a SaleGate>,
+}
+
+impl Ungated<'_> {
+    /// Comes when the request would need one.
+    pub(super) fn ends(&self) -> BoxFuture<'static, ()> {
+        match self.outside {
+            Some(sale) => Box::pin(sale.gates()),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
 
 /// Where a request goes.
 pub(super) enum Route<'a> {
@@ -19,7 +33,7 @@ pub(super) enum Route<'a> {
     /// To a protected path.
     Gated(&'a SaleGate),
     /// To the shop.
-    Shop(Ungated),
+    Shop(Ungated<'a>),
 }
 
 /// What is asked of us.
@@ -89,19 +103,22 @@ pub(super) fn decide<'a>(
     if path == "/_stanchion" || path.starts_with("/_stanchion/") {
         return own(asked, sales).map(Route::Own);
     }
-    let gated = sales.iter().find(|sale| sale.protects(&asked.path));
-    match gated {
-        Some(sale) if !passes_ungated(asked, sale, now_ms) => Ok(Route::Gated(sale)),
-        Some(_) | None if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
-        Some(_) | None => Ok(Route::Shop(Ungated(()))),
+    let protected = sales.iter().find(|sale| sale.protects(&asked.path));
+    let outside = match protected.filter(|sale| !never_gated(asked, sale)) {
+        Some(sale) if sale.is_gating(now_ms) => return Ok(Route::Gated(sale)),
+        // Free if the settings say so, and until the sale begins.
+        outside => outside,
+    };
+    if asked.path.had_dots() {
+        return Err(Refusal::bad_request("path", DOTS));
     }
+    Ok(Route::Shop(Ungated { outside }))
 }
 
-/// A protected path passes outside of the sale if the settings say so, when it is on the list of
-/// what is never gated, and for a true preflight, which carries no cookie and does nothing.
-fn passes_ungated(asked: &Asked, sale: &SaleGate, now_ms: u64) -> bool {
-    !sale.is_gating(now_ms)
-        || (sale.never_gates(asked.method(), &asked.path) && !asked.path.is_ambiguous())
+/// A protected path passes at any time when it is on the list of what is never gated, and for a
+/// true preflight, which carries no cookie and does nothing.
+fn never_gated(asked: &Asked, sale: &SaleGate) -> bool {
+    (sale.never_gates(asked.method(), &asked.path) && !asked.path.is_ambiguous())
         || is_preflight(asked)
 }
 

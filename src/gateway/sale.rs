@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hyper::Method;
 
 use super::cookies::Names;
+use super::forward::LOOK_EVERY;
 use super::renewal::Holds;
 use super::told::Told;
 use crate::config::settings::{Outside, Sale};
@@ -83,15 +84,22 @@ impl SaleGate {
 
     /// Whether protected paths are closed at this instant of the room's clock.
     pub(super) fn is_gating(&self, now_ms: u64) -> bool {
-        let seen = self.room.snapshot();
-        let control = &seen.control;
-        if now_ms < control.lobby_opens_ms {
-            self.settings.before == Outside::Gate
-        } else if now_ms >= control.closes_ms {
-            self.settings.after == Outside::Gate
-        } else {
-            true
+        gates_at(&self.room, self.outside(), now_ms)
+    }
+
+    /// Comes when protected paths are closed.
+    pub(super) fn gates(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (room, outside) = (Arc::clone(&self.room), self.outside());
+        async move {
+            while !gates_at(&room, outside, room.now_ms()) {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
         }
+    }
+
+    /// What protected paths do before and after the sale.
+    fn outside(&self) -> [Outside; 2] {
+        [self.settings.before, self.settings.after]
     }
 
     /// Run and epoch in force: tickets of another run and admissions of another epoch are void.
@@ -138,5 +146,17 @@ impl SaleGate {
         let first = self.settings.paths.first().map_or("/", String::as_str);
         let path = first.strip_suffix("/**").unwrap_or(first);
         if path.is_empty() { "/".to_owned() } else { path.to_owned() }
+    }
+}
+
+fn gates_at(room: &Room, [before, after]: [Outside; 2], now_ms: u64) -> bool {
+    let seen = room.snapshot();
+    let control = &seen.control;
+    if now_ms < control.lobby_opens_ms {
+        before == Outside::Gate
+    } else if now_ms >= control.closes_ms {
+        after == Outside::Gate
+    } else {
+        true
     }
 }

@@ -1,4 +1,5 @@
-//! Nobody is called to a shop that is not there: its addresses are watched, and every line told.
+//! Nobody is called to a shop that is not there, or to a core that takes no orders: the shop's addresses
+//! are watched, and every line told.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::Gateway;
 
-/// How soon a line stands still once the last address of the shop is down.
+/// How soon a line stands still once the last address of the shop is down, or orders wait in vain.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
 impl Gateway {
@@ -33,6 +34,7 @@ impl Gateway {
             was_down = is_down;
             for sale in &self.sales {
                 sale.room.shop_is_down(is_down);
+                sale.room.core_is_slow(self.core.is_slow());
             }
         }
     }

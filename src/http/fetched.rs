@@ -46,18 +46,18 @@ impl Fetched {
     }
 
     /// The same when the connection is HTTP no longer.
-    pub(super) fn upgraded(incoming: Incoming, mut link: Link) -> Self {
-        link.let_go();
+    pub(super) fn upgraded(incoming: Incoming, link: Link) -> Self {
+        link.hand_over();
         Self { incoming, held: None, broke: None }
     }
 
     fn end(&mut self, context: &mut Context<'_>) {
         let Some(Held { mut link, origin, seat }) = self.held.take() else { return };
-        drop(seat);
         if link.is_ready(context) {
+            drop(seat);
             origin.keep(link);
         } else if link.goes_by_itself() {
-            origin.keep_later(link);
+            origin.keep_later(link, seat);
         }
     }
 }

@@ -15,6 +15,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::body::Body;
 use super::paced::Progress;
@@ -35,6 +36,8 @@ pub(super) struct Link {
     sender: SendRequest<Body>,
     /// Until it has ended, or a task of its own drives it.
     wire: Option<Wire>,
+    /// The task. It ends with the link, whatever of an upload is still to come.
+    driver: Option<AbortOnDropHandle<()>>,
     /// Set anew for each request: to set it later takes no lock, as a new timer would.
     deadline: Pin<Box<Sleep>>,
     born: Instant,
@@ -50,7 +53,8 @@ impl Link {
             .await?;
         let born = Instant::now();
         let deadline = Box::pin(tokio::time::sleep_until(born));
-        Ok(Self { sender, wire: Some(Box::pin(wire.with_upgrades())), deadline, born })
+        let wire: Wire = Box::pin(wire.with_upgrades());
+        Ok(Self { sender, wire: Some(wire), driver: None, deadline, born })
     }
 
     /// How old it is.
@@ -80,24 +84,32 @@ impl Link {
         poll_fn(|context| Poll::Ready(self.is_ready(context))).await
     }
 
-    /// Has a task drive it from now on: an upload goes on while nobody asks for the answer, and so
-    /// does an upgraded connection.
+    /// Has a task drive it from now on: an upload goes on while nobody asks for the answer.
     pub(super) fn let_go(&mut self) {
         let Some(wire) = self.wire.take() else { return };
         #[expect(
             clippy::disallowed_methods,
-            reason = "ends with its sender, so it needs no stop of its own"
+            reason = "ends with the link, so it needs no stop of its own"
         )]
-        tokio::spawn(async move {
+        let driver = tokio::spawn(async move {
             if let Err(error) = wire.await {
                 tracing::debug!(%error, "a connection to a service behind us broke");
             }
         });
+        self.driver = Some(AbortOnDropHandle::new(driver));
+    }
+
+    /// It is HTTP no longer: its task ends once it has handed the socket over.
+    pub(super) fn hand_over(mut self) {
+        self.let_go();
+        if let Some(driver) = self.driver.take() {
+            driver.detach();
+        }
     }
 
     /// Whether a task drives it.
     pub(super) fn goes_by_itself(&self) -> bool {
-        self.wire.is_none()
+        self.driver.is_some()
     }
 
     /// Waits until it can take another request; false if it never will.

@@ -30,6 +30,7 @@ pub mod patience;
 mod pause;
 pub mod proxy;
 mod proxy_protocol;
+mod rest;
 mod shared;
 mod sips;
 mod stall;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Uri};
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::body;
@@ -41,10 +42,19 @@ pub(super) struct Origin {
     known: Mutex<Vec<SocketAddr>>,
     /// Each core's own.
     idle: Vec<Mutex<Kept>>,
-    /// How many are kept, and how long.
-    idle_max: usize,
-    idle_time_max: Duration,
+    keeping: Keeping,
     well: Well,
+}
+
+/// What is kept of connections.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keeping {
+    /// How many idle ones for each core.
+    pub(super) idle: usize,
+    /// How long each.
+    pub(super) idle_time: Duration,
+    /// How long one whose request is still on its way when the answer has ended.
+    pub(super) rest: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -62,11 +72,8 @@ struct Idle {
 }
 
 impl Origin {
-    /// Keeps so many idle connections for each core, each for so long.
-    pub(super) fn parse(
-        raw: &str,
-        (idle_max, idle_time_max): (usize, Duration),
-    ) -> Result<Self, OriginError> {
+    /// One that keeps connections so.
+    pub(super) fn parse(raw: &str, keeping: Keeping) -> Result<Self, OriginError> {
         let uri: Uri = raw.trim().parse().map_err(|_| OriginError)?;
         let plain = uri.scheme_str() == Some("http")
             && matches!(uri.path(), "" | "/")
@@ -80,8 +87,7 @@ impl Origin {
             age_max: if is_name { NAMED_AGE_MAX } else { AGE_MAX },
             known: Mutex::default(),
             idle: std::iter::repeat_with(Mutex::default).take(cores::places()).collect(),
-            idle_max,
-            idle_time_max,
+            keeping,
             well: Well::default(),
         })
     }
@@ -144,7 +150,7 @@ impl Origin {
 
     /// Closes what nobody has used for too long.
     fn drop_stale(&self) {
-        let is_stale = |idle: &mut Idle| idle.since.elapsed() >= self.idle_time_max;
+        let is_stale = |idle: &mut Idle| idle.since.elapsed() >= self.keeping.idle_time;
         loop {
             // Closed outside of the lock.
             let stale = kept(self.own_idle()).links.pop_front_if(is_stale);
@@ -158,7 +164,7 @@ impl Origin {
     pub(super) fn keep(self: &Arc<Self>, link: Link) {
         let is_swept = {
             let mut kept = kept(self.own_idle());
-            if kept.links.len() >= self.idle_max {
+            if kept.links.len() >= self.keeping.idle {
                 return;
             }
             kept.links.push_back(Idle { link, since: Instant::now() });
@@ -174,7 +180,7 @@ impl Origin {
     /// half open until the next request comes. Stays on its core until nothing is idle.
     async fn sweep(self: Arc<Self>) {
         while let Some(since) = self.oldest_or_unswept() {
-            tokio::time::sleep_until(since + self.idle_time_max).await;
+            tokio::time::sleep_until(since + self.keeping.idle_time).await;
             self.drop_stale();
         }
     }
@@ -187,13 +193,18 @@ impl Origin {
         oldest
     }
 
-    /// Keeps one whose request is still on its way, once it has gone.
-    pub(super) fn keep_later(self: Arc<Self>, mut link: Link) {
-        #[expect(clippy::disallowed_methods, reason = "ends with the request, or its connection")]
+    /// Keeps one whose request is still on its way, once it has gone: its seat is taken until then.
+    /// What takes too long is cut off.
+    pub(super) fn keep_later(self: Arc<Self>, mut link: Link, seat: OwnedSemaphorePermit) {
+        #[expect(clippy::disallowed_methods, reason = "ends with the request, or at its deadline")]
         tokio::spawn(async move {
-            if link.becomes_ready().await {
+            let gone = tokio::time::timeout(self.keeping.rest, link.becomes_ready()).await;
+            if gone == Ok(true) {
                 self.keep(link);
+            } else {
+                drop(link);
             }
+            drop(seat);
         });
     }
 
@@ -280,7 +291,8 @@ mod tests {
     use super::*;
 
     fn parse(raw: &str) -> Result<Origin, OriginError> {
-        Origin::parse(raw, (64, Duration::from_secs(4)))
+        let (idle_time, rest) = (Duration::from_secs(4), Duration::from_secs(30));
+        Origin::parse(raw, Keeping { idle: 64, idle_time, rest })
     }
 
     #[test]

@@ -83,8 +83,8 @@ impl Proxy {
 
     /// Forwards a checked request. Hop-by-hop headers go first, then `add` adds and removes ours,
     /// so that a client cannot take them away by naming them in `Connection`. An upgraded
-    /// connection, or a call of gRPC, lasts until `ends` at most. `place` is taken until the answer,
-    /// or what it was upgraded to, has ended.
+    /// connection, or a call of gRPC, lasts until `ends` at most. `place` is taken until both bodies,
+    /// or what the connection was upgraded to, have ended.
     pub async fn forward(
         &self,
         mut request: Request<Incoming>,
@@ -103,7 +103,7 @@ impl Proxy {
         let ends = (is_rpc || leaving.is_some()).then(|| ends().shared());
         let leaving = leaving.zip(ends.clone());
         let (parts, incoming) = request.into_parts();
-        let bodiless = incoming.is_end_stream();
+        let (bodiless, place) = (incoming.is_end_stream(), Arc::new(place));
         let (mut progress, mut upload) = (Progress::default(), body::empty());
         if !bodiless {
             let allowance = &self.allowance;
@@ -111,6 +111,7 @@ impl Proxy {
             let mut paced = Paced::new(incoming, speed, allowance.upload_bytes);
             progress = paced.progress();
             let paced = Cleaned::new(paced, allowance.clean_upload);
+            let paced = Held::new(paced, Arc::clone(&place));
             // The first word of an RPC may be an answer to the service's.
             upload = match &ends {
                 Some(ends) if is_rpc => body::boxed(Until::new(paced, ends.clone())),
@@ -192,7 +193,7 @@ impl Proxy {
         client: OnUpgrade,
         key: Option<&Key>,
         ends: Ends,
-        place: Place,
+        place: Arc<Place>,
     ) -> Result<Response<Body>, UpstreamError> {
         if key.is_some_and(|key| !key.is_answered(response.headers())) {
             return Err(UpstreamError::NoWebSocket);

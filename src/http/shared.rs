@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::body::{self, Body};
 use super::failure::UpstreamError;
+use super::held::Held;
 use super::line::{Line, Ride, STREAMS};
 use super::origin::{Origin, PROBE_EVERY};
 
@@ -45,7 +46,7 @@ struct Slot {
 pub(super) struct Taken<'a> {
     slot: &'a Slot,
     sender: SendRequest<Body>,
-    ride: Ride,
+    ride: Arc<Ride>,
 }
 
 impl Shared {
@@ -74,7 +75,7 @@ impl Shared {
                 continue;
             }
             match slot.take(connect_max).await {
-                Ok((sender, ride)) => return Ok(Taken { slot, sender, ride }),
+                Ok((sender, ride)) => return Ok(Taken { slot, sender, ride: Arc::new(ride) }),
                 Err(error) => failure = error,
             }
         }
@@ -196,7 +197,7 @@ impl Taken<'_> {
     }
 
     /// Its place, to be kept until the answer has ended.
-    pub(super) fn into_ride(self) -> Ride {
+    pub(super) fn into_ride(self) -> Arc<Ride> {
         self.ride
     }
 
@@ -205,6 +206,12 @@ impl Taken<'_> {
         &self,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Unanswered> {
+        // An upload may outlast its answer, and the service still counts its stream.
+        let request = if request.body().is_end_stream() {
+            request
+        } else {
+            request.map(|upload| body::boxed(Held::new(upload, Arc::clone(&self.ride))))
+        };
         match self.sender.clone().try_send_request(request).await {
             Ok(response) => Ok(response),
             Err(mut failed) => {

@@ -162,6 +162,13 @@ impl Room {
         }
     }
 
+    /// While orders of this node wait in vain, it calls nobody; others may.
+    pub fn core_is_slow(&self, is_slow: bool) {
+        if self.snapshot.load().core_is_slow() != is_slow {
+            self.snapshot.rcu(|seen| seen.with_core(is_slow));
+        }
+    }
+
     /// Whether protected paths are gated now.
     pub fn gates(&self) -> bool {
         self.snapshot.load().control.gates(self.now_ms())

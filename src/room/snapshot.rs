@@ -23,6 +23,10 @@ const STALE_MS: u64 = 2_000;
 
 /// The room at one instant of Redis' clock.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent facts, seen and not chosen"
+)]
 pub struct Snapshot {
     /// The control record.
     pub control: Control,
@@ -62,6 +66,8 @@ pub struct Snapshot {
     pub(super) loaded_ms: u64,
     /// Whether this node sees no shop to send anybody to.
     pub shop_is_down: bool,
+    /// Whether orders of this node wait in vain; what there is to sell is no reason to call then.
+    core_is_slow: bool,
     frozen: bool,
     pub(super) opening: Option<Opening>,
     /// Since when this node has seen that opening in this server's room.
@@ -121,6 +127,7 @@ impl Snapshot {
             lapses: Lapses::default(),
             loaded_ms: 0,
             shop_is_down: false,
+            core_is_slow: false,
             frozen: false,
             opening: None,
             order: Order::default(),
@@ -144,7 +151,12 @@ impl Snapshot {
         } else {
             // Nothing of an earlier run counts in this one.
             let unseen = Self::unseen(control.clone());
-            Self { seen_ms: self.seen_ms, shop_is_down: self.shop_is_down, ..unseen }
+            Self {
+                seen_ms: self.seen_ms,
+                shop_is_down: self.shop_is_down,
+                core_is_slow: self.core_is_slow,
+                ..unseen
+            }
         };
         if control.epoch != self.control.epoch {
             // Whoever had missed a turn may claim anew.
@@ -241,6 +253,16 @@ impl Snapshot {
         Self { shop_is_down: !is_there, ..self.clone() }
     }
 
+    /// The same, and whether the core takes orders in time.
+    pub(super) fn with_core(&self, is_slow: bool) -> Self {
+        Self { core_is_slow: is_slow, ..self.clone() }
+    }
+
+    /// Whether orders of this node wait in vain.
+    pub(super) fn core_is_slow(&self) -> bool {
+        self.core_is_slow
+    }
+
     /// What was known of places given up stays known if a server has lost it: nobody's `ahead`
     /// rises again.
     fn left_with(&self, state: &RoomState, draw: Option<&Draw>) -> (Arc<Left>, u64) {
@@ -307,7 +329,7 @@ impl Snapshot {
     /// What can be had, as long as it can be believed.
     pub fn stock(&self, now_ms: u64) -> Option<StockSum> {
         let figures = self.figures.as_ref()?;
-        (self.is_live(now_ms) && figures.fresh(now_ms)).then(|| figures.sum())
+        (!self.core_is_slow && self.is_live(now_ms) && figures.fresh(now_ms)).then(|| figures.sum())
     }
 
     /// The draw's proof, from the commitment on; complete once the sale is open.

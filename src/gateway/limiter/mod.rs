@@ -1,4 +1,4 @@
-//! Quotas of this node: who asks too often is told exactly when to come back.
+//! Quotas of this node: who asks too often is told when to come back, and not all at the same time.
 //!
 //! They are per node: two nodes let twice as much through. Places, the meter and caps on units are
 //! counted once for all nodes, in the stores.
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::config::settings::Limits;
 use crate::domain::limits::{Quota, Subject};
 use crate::domain::rate::Rate;
-use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::refusal::{Problem, Refusal, spread};
 use crate::telemetry::Metrics;
 use governor::clock::{Clock, DefaultClock};
 use keyed::Keyed;
@@ -80,6 +80,7 @@ impl<C: Clock + Clone> Limiter<C> {
     ) -> Result<Standing, (Standing, Refusal)> {
         let (limit, who, keyed) = match subject {
             Subject::Admission(_) => ("per_admission", "this visitor", &self.per_admission),
+            Subject::Passer(..) => ("per_admission", "your network", &self.per_admission),
             Subject::Poll(_) => ("poll", "this place in line", &self.poll),
             Subject::Account(_) => ("per_account", "this account", &self.per_account),
             Subject::Address(_) => ("per_ip", "your network", &self.per_ip),
@@ -118,6 +119,7 @@ pub(super) fn too_many_cookies(wait: Duration) -> Refusal {
 fn refusal(who: &str, wait: Duration) -> Refusal {
     // Rounded up, so that whoever waits as told is served.
     let ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let ms = spread(ms, rand::random());
     let detail = format!("too many requests from {who}; try again in {ms} ms");
     Refusal::new(Problem::RateLimited, detail).retry_after_ms(ms)
 }
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn sixty_at_once_pass_and_the_next_is_told_a_wait_that_is_exactly_true() {
+    fn sixty_at_once_pass_and_the_next_is_told_a_wait_that_is_true_or_a_little_more() {
         let clock = FakeRelativeClock::default();
         let limiter = limiter(&clock);
         for _ in 0..60 {
@@ -150,13 +152,27 @@ mod tests {
         }
 
         let (_, refused) = limiter.count(DROP, address(1)).unwrap_err();
-        assert_eq!(refused.retry_after_ms, Some(50));
+        let told = refused.retry_after_ms.unwrap();
+        assert!((50..=60).contains(&told), "{told}");
         assert_eq!(refused.retry_after_seconds(), Some(1));
 
         clock.advance(Duration::from_millis(49));
         assert!(limiter.count(DROP, address(1)).is_err());
         clock.advance(Duration::from_millis(1));
         assert!(limiter.count(DROP, address(1)).is_ok());
+    }
+
+    #[test]
+    fn neighbours_who_are_refused_together_are_not_told_to_come_back_together() {
+        let limiter = limiter(&FakeRelativeClock::default());
+        let guess = || limiter.count(DROP, Subject::Recovery(AddressKey::of([10, 0, 0, 1].into())));
+        while guess().is_ok() {}
+
+        let told: Vec<_> =
+            (0..100).map(|_| guess().unwrap_err().1.retry_after_ms.unwrap()).collect();
+        let (first, last) = (told.iter().min().unwrap(), told.iter().max().unwrap());
+        assert!(*first >= 12_000 && *last <= 14_400, "{first} to {last}");
+        assert!(last - first > 1_000, "all within {first} to {last}");
     }
 
     #[test]

@@ -20,8 +20,9 @@ use super::fetched::{Fetched, Held};
 use super::line::Ride;
 use super::link::{Exchanged, Link};
 pub use super::origin::OriginError;
-use super::origin::{Origin, PROBE_EVERY};
+use super::origin::{Keeping, Origin, PROBE_EVERY};
 use super::paced::Progress;
+use super::rest;
 use super::shared::{self, Shared, Taken, Unanswered};
 
 /// A request's body that is no longer than this is all here when it is sent.
@@ -38,6 +39,8 @@ pub struct Times {
     pub response: Duration,
     /// For the next piece of a body.
     pub body_idle: Duration,
+    /// For the rest of an upload, once its answer has ended.
+    pub rest: Duration,
     /// How long an idle connection is kept: less than the service keeps it.
     pub pool_idle: Duration,
     /// Requests under way, over all addresses.
@@ -50,6 +53,7 @@ impl Default for Times {
             connect: Duration::from_secs(3),
             response: Duration::from_mins(1),
             body_idle: Duration::from_mins(1),
+            rest: Duration::from_secs(30),
             pool_idle: Duration::from_secs(4),
             in_flight: 1024,
         }
@@ -78,10 +82,14 @@ impl Upstream {
     /// A service at one or several addresses.
     pub fn new<S: AsRef<str>>(urls: &[S], times: Times) -> Result<Self, OriginError> {
         // As many as were used at once may be used again, spread over the cores.
-        let kept = (times.in_flight.div_ceil(cores::places() - 1), times.pool_idle);
+        let keeping = Keeping {
+            idle: times.in_flight.div_ceil(cores::places() - 1),
+            idle_time: times.pool_idle,
+            rest: times.rest,
+        };
         let origins = urls
             .iter()
-            .map(|url| Origin::parse(url.as_ref(), kept).map(Arc::new))
+            .map(|url| Origin::parse(url.as_ref(), keeping).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()?;
         if origins.is_empty() {
             return Err(OriginError);
@@ -110,11 +118,13 @@ impl Upstream {
         shared: &Shared,
         request: Request<Body>,
         upload: &Progress,
-    ) -> Result<(Response<Incoming>, (OwnedSemaphorePermit, Ride)), UpstreamError> {
+    ) -> Result<(Response<Incoming>, (rest::Answer<OwnedSemaphorePermit>, Arc<Ride>)), UpstreamError>
+    {
         let seat =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         let request = shared::rewritten(request);
         let spare = shared::copy(&request);
+        let (request, seat) = rest::bounded(request, seat, self.times.rest);
         let taken = shared.take(self.times.connect).await?;
         let failed = match self.awaited(&taken, request, upload).await? {
             Ok(response) => return Ok((response, (seat, taken.into_ride()))),

@@ -17,7 +17,7 @@ use arc_swap::{ArcSwap, Guard};
 use sha2::{Digest, Sha256};
 
 use crate::clock::{Clock, SystemClock};
-use crate::domain::id::SaleId;
+use crate::domain::id::{AccountId, SaleId};
 use crate::domain::recovery::{self, Recovered};
 use crate::domain::ticket::{self, Cohort, Ticket};
 pub use rotate::{Listed, Rotated, State, list, rotate};
@@ -128,6 +128,11 @@ impl Keys {
     /// `sub` of one use of a staff pass.
     pub fn pass_subject(&self, sale: &SaleId, pass: &str, number: u64) -> String {
         ticket::outside_subject(&self.place, sale, pass, number)
+    }
+
+    /// `sub` of an account without a place that is let past the line.
+    pub fn account_subject(&self, sale: &SaleId, run: u64, account: &AccountId) -> String {
+        ticket::account_subject(&self.place, sale, run, account)
     }
 
     /// `jti` of the admissions of one `sub` in one epoch.

@@ -104,6 +104,29 @@ fn a_stop_closes_what_was_upgraded_under_an_admission_of_before_and_nothing_else
 }
 
 #[test]
+fn a_websocket_to_a_path_that_becomes_protected_ends_when_the_lobby_opens() {
+    let ground = Ground::new("lobbysockets");
+    let mut plan = ground.sale_opening_in(600_000, 10);
+    plan.lobby_opens_ms = SystemClock.now_ms() + 6_000;
+    let edge = Edge::on(&ground, plan, 0, |config, _| {
+        no_limits(config);
+        config.set("sale.0.never_gate", vec!["GET /checkout/socket"]).unwrap();
+    });
+    let mut early = upgraded(&edge, "/checkout/ws", "");
+    let mut always = upgraded(&edge, "/checkout/socket", "");
+
+    assert_eq!(early.read(&mut [0]).unwrap_or(0), 0, "closed, and not by the shop");
+    let after_ms = SystemClock.now_ms().checked_sub(edge.plan.lobby_opens_ms);
+    assert!(after_ms.is_some_and(|ms| ms < 3_000), "{after_ms:?} ms after the lobby opened");
+    assert_eq!(status(&ask(&edge.url(), "GET /checkout/ws", &[])), 429);
+
+    always.write_all(b"hello").unwrap();
+    let mut echo = [0; 5];
+    always.read_exact(&mut echo).unwrap();
+    assert_eq!(&echo, b"hello", "what is never gated goes on");
+}
+
+#[test]
 fn ed_50_ed_90_forged_expired_foreign_and_cut_admissions_are_absent() {
     let edge = shared();
     let (keys, sale) = (keys(&edge), edge.plan.id.as_str());

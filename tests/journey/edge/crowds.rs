@@ -109,13 +109,45 @@ fn one_address_takes_so_many_places_at_the_shop_and_the_admitted_have_their_own(
     let pass = format!("Stanchion-Admission: {}", keys.mint_admission(&admission));
     let address = "X-Forwarded-For: 203.0.113.9";
     let admitted = || ask(&edge.url(), "GET /checkout/a", &[&pass, address]);
+    assert_eq!(status(&third()), 429);
     assert_eq!(status(&admitted()), 200, "neighbours cost the admitted nothing");
+    let free = |pass: &str| ask(&edge.url(), "GET /any", &[pass, address]);
+    assert_eq!(status(&free(&pass)), 200, "nor where nobody needs an admission");
+    assert_eq!(status(&free(&format!("{pass}x"))), 429);
     let held = format!("{pass}\r\nContent-Length: 3\r\n");
     let _buying = fill(|| begin("203.0.113.9", "/checkout/b", &held), || status(&admitted()));
 
     drop((uploading, answering));
     let since = Instant::now();
     while status(&third()) != 200 {
+        assert!(since.elapsed() < PATIENCE, "what has ended has made no room");
+    }
+}
+
+#[test]
+fn an_upload_that_goes_on_after_the_answer_keeps_its_place_until_it_ends() {
+    let edge = Edge::start("outlasting", |config, _| {
+        super::no_limits(config);
+        config.set("limits.max_requests_per_ip", 1).unwrap();
+    });
+    let body = "x".repeat(32 * 1024);
+    let mut upload = connect(&edge.url());
+    let head = format!(
+        "POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+        2 * body.len()
+    );
+    upload.write_all(head.as_bytes()).unwrap();
+    upload.write_all(body.as_bytes()).unwrap();
+    assert_eq!(status(&read_head(&mut upload)), 401);
+    std::io::Read::read_exact(&mut upload, &mut [0; 2]).unwrap();
+
+    let next = || status(&ask(&edge.url(), "GET /next", &[]));
+    for _ in 0..10 {
+        assert_eq!(next(), 429, "the answer is there, the upload is not");
+    }
+    upload.write_all(body.as_bytes()).unwrap();
+    let since = Instant::now();
+    while next() != 200 {
         assert!(since.elapsed() < PATIENCE, "what has ended has made no room");
     }
 }

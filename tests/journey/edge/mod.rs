@@ -4,6 +4,7 @@
 mod admitted;
 mod answers;
 mod browser;
+mod bypass;
 mod certificates;
 mod crowds;
 mod events;
@@ -23,6 +24,7 @@ mod passes;
 mod places;
 mod proxied;
 mod redirects;
+mod returning;
 mod rpc;
 mod rpc_shop;
 mod secure;

@@ -213,6 +213,18 @@ fn answer(
                 &user.map(|user| format!("X-Account-Id: {user}\r\n")).unwrap_or_default(),
             ))
         }
+        "/moved" | "/checkout/moved" => {
+            let to = head.split(' ').nth(1)?.split_once("to=")?.1;
+            say(&format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"))
+        }
+        "/provider" => {
+            let to = head.split(' ').nth(1)?.split_once("to=")?.1;
+            let page = format!("<meta http-equiv=\"refresh\" content=\"0;url={to}\">");
+            let length = page.len();
+            say(&format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{page}"
+            ))
+        }
         "/hints" => say(&format!(
             "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n{}",
             with_length("ok")

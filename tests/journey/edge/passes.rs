@@ -90,7 +90,7 @@ impl Edge {
     }
 
     /// Changes the control record at the core; the gateway follows within a second.
-    async fn control(&self, fields: &[(&str, Value)]) {
+    pub(super) async fn control(&self, fields: &[(&str, Value)]) {
         let path = format!("/v1/control/{}", self.plan.id);
         let mut record: Value = self.core(Method::GET, &path, json!({})).await.json().unwrap();
         for (name, value) in fields {
@@ -102,7 +102,7 @@ impl Edge {
     }
 }
 
-fn claims(admission: &str) -> Value {
+pub(super) fn claims(admission: &str) -> Value {
     use base64::Engine;
     let payload = admission.split('.').nth(1).unwrap();
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(payload).unwrap();

@@ -181,3 +181,29 @@ async fn what_the_shop_says_it_did_not_do_is_asked_again_if_it_has_no_body() {
 
     assert_eq!(*asked.lock().unwrap(), ["/again", "/again", "/once"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_may_speak_as_slowly_as_it_likes_and_ends_when_it_falls_silent() {
+    let shop = RpcShop::start().await;
+    let (edge, config) = secured_with("slowcall", |config| {
+        config.set("shop.http2", true).unwrap();
+        config.set("shop.origins", vec![shop.url.clone()]).unwrap();
+        config.set("shop.stream_idle_timeout", "1s").unwrap();
+        // What any other upload would break.
+        config.set("limits.client.body_idle_timeout", "200ms").unwrap();
+        config.set("limits.client.min_rate", 1_000_000).unwrap();
+    });
+    let mut client = client(&edge, &config).await;
+    let (mut speaker, body) = speaking();
+    let mut heard = client.send_request(call("/bidi", body)).await.unwrap().into_body();
+
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        speaker.send_data("a".into()).await.unwrap();
+        assert_eq!(hears(&mut heard).await, "a");
+    }
+
+    let end = tokio::time::timeout(PATIENCE, heard.frame()).await.expect("it goes on for ever");
+    assert!(end.unwrap().is_err());
+    tokio::time::timeout(PATIENCE, shop.await_cancelled()).await.expect("it never heard of it");
+}

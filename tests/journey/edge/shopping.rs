@@ -2,10 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+use stanchion::clock::{Clock, SystemClock};
+
+use super::admitted::{admission, keys};
 use super::browser::Browser;
-use super::open_edge;
 use super::origin::header;
 use super::wire::{ask, status};
+use super::{Edge, no_limits, open_edge};
+use crate::fixture::Ground;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -56,6 +61,57 @@ fn a_shopper_without_a_script_joins_is_called_enters_and_orders() {
     assert_eq!(status(&other.go(&release, Some(""))), 404, "another shopper's hold");
     let released = shopper.go(&release, Some("continue=/"));
     assert_eq!(status(&released), 303, "{released}");
+}
+
+#[test]
+fn a_core_that_stands_still_costs_nobody_a_wait_and_the_same_key_buys_once_it_is_back() {
+    let ground = Ground::new("stillcore");
+    let mut plan = ground.sale_opening_in(500, 1_000);
+    plan.skus[0].2 = 0;
+    let edge = Edge::on(&ground, plan, 1, |config, _| no_limits(config));
+    edge.await_open();
+    let (keys, sale) = (keys(&edge), edge.plan.id.clone());
+    let admission = admission(&keys, &sale, 1, SystemClock.now_ms() - 1_000);
+    let pass = format!("Stanchion-Admission: {}", keys.mint_admission(&admission));
+    let line = format!("POST /_stanchion/{sale}/reservations");
+    let body = format!(r#"{{"lines":[{{"sku":"{}","qty":1}}]}}"#, edge.plan.skus[0].0);
+    let order = |key: String| {
+        let key = format!("Idempotency-Key: {key}");
+        let length = format!("Content-Length: {}", body.len());
+        let since = Instant::now();
+        let lines = [&pass, &key, &length, "Content-Type: application/json", "", &body];
+        (ask(&edge.url(), &line, &lines), since.elapsed())
+    };
+    let core = &edge.installation.cores[0];
+    core.signal(Signal::SIGSTOP).unwrap();
+
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| order("waits".into()));
+        // It waits longer than an answer takes that is in time.
+        std::thread::sleep(Duration::from_millis(2_500));
+        let order = &order;
+        let ask = |n| scope.spawn(move || order(format!("many-{n}")));
+        let many: Vec<_> = (0..20).map(ask).collect();
+        std::thread::sleep(Duration::from_secs(1));
+        let told = many.iter().filter(|asked| asked.is_finished()).count();
+        core.signal(Signal::SIGCONT).unwrap();
+        assert!(told >= 18, "{told} of 20 were told at once");
+        for (answer, took) in many.into_iter().map(|asked| asked.join().unwrap()) {
+            if status(&answer) == 503 {
+                assert!(answer.contains("\"code\":\"core-unavailable\""), "{answer}");
+                assert!(header(&answer, "retry-after").is_some(), "{answer}");
+                assert!(took < Duration::from_secs(1), "{took:?}");
+            }
+        }
+        drop(first.join().unwrap());
+    });
+
+    for key in ["waits", "many-0", "many-19"] {
+        let since = Instant::now();
+        while !matches!(status(&order(key.into()).0), 200 | 201) {
+            assert!(since.elapsed() < PATIENCE, "{key} never buys");
+        }
+    }
 }
 
 #[test]

@@ -165,6 +165,7 @@ async fn wr_73_without_redis_postgres_or_a_quick_core_nothing_passes_and_nothing
     house.core.delay(SLOW);
     let slow = house.reserve(2);
     let meanwhile = async {
+        house.says_paused("the core is slow").await;
         house.stands("slow").await;
         // And one that does not move at all: its figures grow old.
         house.steered.house.cores[0].signal(Signal::SIGSTOP).unwrap();
