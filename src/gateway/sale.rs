@@ -6,6 +6,7 @@ use hyper::Method;
 
 use super::cookies::Names;
 use super::renewal::Holds;
+use super::shelf::Shelf;
 use super::told::Told;
 use crate::config::settings::{Outside, Sale};
 use crate::domain::id::SaleId;
@@ -26,6 +27,8 @@ pub(super) struct SaleGate {
     pub(super) holds: Arc<Holds>,
     /// What its visitors are told.
     pub(super) told: Arc<Told>,
+    /// What newcomers are answered.
+    pub(super) shelf: Shelf,
     /// What its cookies are called.
     pub(super) cookies: Names,
     protected: Vec<Pattern>,
@@ -63,7 +66,8 @@ impl SaleGate {
             .collect::<Result<_, _>>()?;
         let cookies = Names::of(&settings.id);
         let told = Arc::new(Told::new(Arc::clone(&room)));
-        Ok(Self { room, settings, holds, told, cookies, protected, never_gate })
+        let shelf = Shelf::default();
+        Ok(Self { room, settings, holds, told, shelf, cookies, protected, never_gate })
     }
 
     /// The sale's id.
@@ -83,7 +87,7 @@ impl SaleGate {
 
     /// Whether protected paths are closed at this instant of the room's clock.
     pub(super) fn is_gating(&self, now_ms: u64) -> bool {
-        let seen = self.room.snapshot();
+        let seen = self.room.glance();
         let control = &seen.control;
         if now_ms < control.lobby_opens_ms {
             self.settings.before == Outside::Gate
@@ -96,7 +100,7 @@ impl SaleGate {
 
     /// Run and epoch in force: tickets of another run and admissions of another epoch are void.
     pub(super) fn run_and_epoch(&self) -> (u64, u64) {
-        let seen = self.room.snapshot();
+        let seen = self.room.glance();
         (seen.control.run, seen.control.epoch)
     }
 
