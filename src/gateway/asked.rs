@@ -96,7 +96,9 @@ impl Asked {
     /// Where a 303 to this same page leads. `//host/…` names a page of ours when it is asked for,
     /// and another host when it is told to a browser.
     pub(super) fn again(&self) -> &str {
-        own_path(self.target()).unwrap_or(self.path.as_str())
+        // That its path can be read is known.
+        let target = self.target();
+        if leads_here(target) { target } else { self.path.as_str() }
     }
 
     /// A value of the query.
@@ -161,12 +163,16 @@ impl Asked {
 
 /// A path of this host to come back to, or nothing: no other host, by whatever trick.
 pub(super) fn own_path(raw: &str) -> Option<&str> {
-    let path = raw.starts_with('/')
+    let path = || Canonical::parse(raw.split(['?', '#']).next().unwrap_or_default());
+    (leads_here(raw) && path().is_ok()).then_some(raw)
+}
+
+/// Whether a browser reads it as a path of the host that it is on.
+fn leads_here(raw: &str) -> bool {
+    raw.starts_with('/')
         && !raw.starts_with("//")
         && raw.len() <= BACK_BYTES_MAX
         && raw.bytes().all(|b| b.is_ascii_graphic() && b != b'\\')
-        && Canonical::parse(raw.split(['?', '#']).next().unwrap_or_default()).is_ok();
-    path.then_some(raw)
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use super::asked::Asked;
 use super::cookies::Kind as Token;
 use super::identify::Visitor;
 use super::pages::PageState;
-use super::queue_page::Showing;
 use super::respond;
 use super::sale::SaleGate;
+use super::showing::Showing;
 use super::waiting;
 use crate::domain::limits::AddressKey;
 use crate::domain::queue::PlaceState;
@@ -62,12 +62,15 @@ pub(super) async fn claim_here(
 
 /// Nobody waits and the meter is open.
 pub(super) fn line_is_empty(sale: &SaleGate) -> bool {
-    let (seen, now_ms) = (sale.room.snapshot(), sale.room.now_ms());
+    let (seen, now_ms) = (sale.room.glance(), sale.room.now_ms());
+    if seen.cursor < seen.line {
+        return false;
+    }
     let is_open = seen.phase(now_ms) == Phase::Open && !seen.is_paused(now_ms);
     let has_stock = seen.stock(now_ms).is_some_and(|stock| stock.supply() == Supply::Available);
     #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
     let lead_ms = seen.meter.lead_ms(now_ms as f64);
-    is_open && has_stock && seen.cursor >= seen.line && lead_ms <= 0.0
+    is_open && has_stock && lead_ms <= 0.0
 }
 
 /// Joins, waits a moment to be called, claims, and is sent on; once, since a browser that keeps no

@@ -79,6 +79,11 @@ impl Visitor {
         }
     }
 
+    /// Whether there is nothing of its own to show: no place, no right, no account.
+    pub(super) fn is_newcomer(&self) -> bool {
+        self.holder().is_none() && self.account_id().is_none()
+    }
+
     /// The same visitor with this place, or with none.
     pub(super) fn with_ticket(&self, ticket: Option<Ticket>) -> Self {
         Self {

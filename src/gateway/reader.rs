@@ -2,7 +2,7 @@
 //! and keep machines from taking places; whether to refuse is never theirs to say.
 
 use hyper::HeaderMap;
-use hyper::header::{self, HeaderName};
+use hyper::header::{self, HeaderName, HeaderValue};
 
 /// Who reads the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,76 +16,125 @@ pub(super) enum Reader {
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const X_REQUESTED_WITH: HeaderName = HeaderName::from_static("x-requested-with");
 
+/// Where browsers say that they fetch ahead.
+const PURPOSES: [HeaderName; 4] = [
+    HeaderName::from_static("sec-purpose"),
+    HeaderName::from_static("purpose"),
+    HeaderName::from_static("x-purpose"),
+    HeaderName::from_static("x-moz"),
+];
+
+/// What crawlers call themselves, in lower case; at most as many as a mask has bits.
+const CRAWLERS: [&[u8]; 28] = [
+    b"googlebot",
+    b"google-inspectiontool",
+    b"storebot-google",
+    b"adsbot-google",
+    b"googleother",
+    b"bingbot",
+    b"yandexbot",
+    b"baiduspider",
+    b"duckduckbot",
+    b"applebot",
+    b"slurp",
+    b"petalbot",
+    b"seznambot",
+    b"facebookexternalhit",
+    b"meta-externalagent",
+    b"twitterbot",
+    b"linkedinbot",
+    b"pinterestbot",
+    b"slackbot",
+    b"discordbot",
+    b"telegrambot",
+    b"amazonbot",
+    b"bytespider",
+    b"gptbot",
+    b"ccbot",
+    b"ahrefsbot",
+    b"semrushbot",
+    b"mj12bot",
+];
+
+/// For each of the first three letters: which crawlers, as a mask, have which letter there.
+const BEGINNINGS: [[u32; 32]; 3] = beginnings();
+
+const fn beginnings() -> [[u32; 32]; 3] {
+    let mut masks = [[0; 32]; 3];
+    let mut crawler = 0;
+    while crawler < CRAWLERS.len() {
+        let mut at = 0;
+        while at < masks.len() {
+            masks[at][folded(CRAWLERS[crawler][at])] |= 1 << crawler;
+            at += 1;
+        }
+        crawler += 1;
+    }
+    masks
+}
+
+/// The same for a letter in either case.
+const fn folded(byte: u8) -> usize {
+    (byte & 31) as usize
+}
+
 /// Browsers say what they are about; others by what they would rather have.
 pub(super) fn reader(headers: &HeaderMap) -> Reader {
     if let Some(mode) = headers.get(SEC_FETCH_MODE) {
         return if mode == "navigate" { Reader::Person } else { Reader::Script };
     }
-    let page = wish(headers, "text/html");
-    let is_asked_for = page > 0.0 && page >= wish(headers, "application/json");
+    let [page, json] = wishes(headers, ["text/html", "application/json"]);
+    let is_asked_for = page > 0.0 && page >= json;
     // Browsers inside apps send the app's name there.
-    let is_fetched = headers.get(X_REQUESTED_WITH).is_some_and(|by| by == "XMLHttpRequest");
-    if is_asked_for && !is_fetched { Reader::Person } else { Reader::Script }
+    let is_fetched = || headers.get(X_REQUESTED_WITH).is_some_and(|by| by == "XMLHttpRequest");
+    if is_asked_for && !is_fetched() { Reader::Person } else { Reader::Script }
 }
 
-/// How much a type is wanted by name, from 0 to 1.
-fn wish(headers: &HeaderMap, wanted: &str) -> f32 {
+/// How much each type is wanted by name, from 0 to 1.
+fn wishes<const N: usize>(headers: &HeaderMap, wanted: [&str; N]) -> [f32; N] {
+    let mut wishes = [0.0_f32; N];
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
-    lines
-        .flat_map(|line| line.split(','))
-        .filter_map(|range| {
-            let mut parts = range.split(';').map(str::trim);
-            let is_it = parts.next()?.eq_ignore_ascii_case(wanted);
-            let q = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
-            is_it.then(|| q.map_or(1.0, |q| q.parse().unwrap_or(0.0)))
-        })
-        .fold(0.0, f32::max)
+    for range in lines.flat_map(|line| line.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let Some(which) = wanted.iter().position(|wanted| name.eq_ignore_ascii_case(wanted)) else {
+            continue;
+        };
+        let q = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        wishes[which] = wishes[which].max(q.map_or(1.0, |q| q.parse().unwrap_or(0.0)));
+    }
+    wishes
 }
 
 /// A browser that fetches ahead of its user, who may never look.
 pub(super) fn is_prefetch(headers: &HeaderMap) -> bool {
-    ["sec-purpose", "purpose", "x-purpose", "x-moz"].iter().any(|name| {
-        let says = headers.get(*name).and_then(|value| value.to_str().ok());
-        let says = says.unwrap_or_default().to_ascii_lowercase();
-        ["prefetch", "prerender", "preview"].iter().any(|word| says.contains(word))
+    let says = |said: &[u8], word: &[u8]| {
+        said.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+    };
+    PURPOSES.iter().filter_map(|name| headers.get(name)).any(|said| {
+        let words: [&[u8]; 3] = [b"prefetch", b"prerender", b"preview"];
+        words.iter().any(|word| says(said.as_bytes(), word))
     })
 }
 
 /// A search engine, an archive or a preview that names itself: it never buys.
 pub(super) fn is_crawler(headers: &HeaderMap) -> bool {
-    const KNOWN: [&str; 28] = [
-        "googlebot",
-        "google-inspectiontool",
-        "storebot-google",
-        "adsbot-google",
-        "googleother",
-        "bingbot",
-        "yandexbot",
-        "baiduspider",
-        "duckduckbot",
-        "applebot",
-        "slurp",
-        "petalbot",
-        "seznambot",
-        "facebookexternalhit",
-        "meta-externalagent",
-        "twitterbot",
-        "linkedinbot",
-        "pinterestbot",
-        "slackbot",
-        "discordbot",
-        "telegrambot",
-        "amazonbot",
-        "bytespider",
-        "gptbot",
-        "ccbot",
-        "ahrefsbot",
-        "semrushbot",
-        "mj12bot",
-    ];
-    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-    let agent = agent.unwrap_or_default().to_ascii_lowercase();
-    KNOWN.iter().any(|name| agent.contains(name))
+    let agent = headers.get(header::USER_AGENT).map_or(&b""[..], HeaderValue::as_bytes);
+    let [first, second, third] = &BEGINNINGS;
+    agent.windows(BEGINNINGS.len()).enumerate().any(|(at, start)| {
+        let mut likely =
+            first[folded(start[0])] & second[folded(start[1])] & third[folded(start[2])];
+        // All names are looked for at once, and few get this far.
+        while likely != 0 {
+            let name = CRAWLERS[likely.trailing_zeros() as usize];
+            let is_it = |part: &[u8]| part.eq_ignore_ascii_case(name);
+            if agent.get(at..at + name.len()).is_some_and(is_it) {
+                return true;
+            }
+            likely &= likely - 1;
+        }
+        false
+    })
 }
 
 #[cfg(test)]
@@ -149,5 +198,22 @@ mod tests {
         assert!(of("LinkedInBot/1.0"));
         assert!(!of("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"));
         assert!(!of(""));
+    }
+
+    #[test]
+    fn wr_64_every_crawler_is_known_wherever_its_name_stands_and_however_it_is_written() {
+        for name in CRAWLERS {
+            let name = std::str::from_utf8(name).unwrap();
+            for text in [name.to_owned(), name.to_uppercase(), format!("a {name}/1.0 (+x)")] {
+                let agent = |text: &str| {
+                    let line = HeaderValue::from_str(text).unwrap();
+                    is_crawler(&HeaderMap::from_iter([(header::USER_AGENT, line)]))
+                };
+                assert!(agent(&text), "{text}");
+                let cut = text.replacen(&name[name.len() - 2..], "", 1);
+                let cut = cut.replacen(&name.to_uppercase()[name.len() - 2..], "", 1);
+                assert!(!agent(&cut), "{cut}");
+            }
+        }
     }
 }

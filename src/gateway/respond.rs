@@ -27,6 +27,8 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const VARY: HeaderValue =
     HeaderValue::from_static("Cookie, Accept, Sec-Fetch-Dest, Sec-Fetch-Mode");
 
+const PROBLEM_JSON: &str = "application/problem+json";
+
 /// What kind of answer it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -80,14 +82,41 @@ pub(super) fn bytes(
     response
 }
 
-/// The answer to a poll. Its headers are always the same: copied, not put together each time.
+/// Headers of many answers, which are copied and not put together each time.
+type Headers = LazyLock<HeaderMap>;
+
+/// An answer with such headers.
+fn copied(status: StatusCode, headers: &HeaderMap, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(body::full(body));
+    *response.status_mut() = status;
+    response.headers_mut().clone_from(headers);
+    response
+}
+
+/// The answer to a poll.
 pub(super) fn status(body: Vec<u8>) -> Response<Body> {
-    static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
+    static HEADERS: Headers = LazyLock::new(|| {
         bytes(StatusCode::OK, "application/json", Bytes::new(), Kind::Own).into_parts().0.headers
     });
-    let mut response = Response::new(body::full(body));
-    response.headers_mut().clone_from(&HEADERS);
+    copied(StatusCode::OK, &HEADERS, body)
+}
+
+/// 429 for a script that has to wait.
+pub(super) fn waiting(body: String, poll_after_ms: u64) -> Response<Body> {
+    static HEADERS: Headers = LazyLock::new(|| {
+        roomy(bytes(StatusCode::OK, PROBLEM_JSON, Bytes::new(), Kind::Queue).into_parts().0.headers)
+    });
+    let mut response = copied(StatusCode::TOO_MANY_REQUESTS, &HEADERS, body);
+    let seconds = HeaderValue::from(poll_after_ms.div_ceil(1000).max(1));
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
     response
+}
+
+/// The same headers in a map that need not grow by those that are added on the way out.
+fn roomy(headers: HeaderMap) -> HeaderMap {
+    let mut roomy = HeaderMap::with_capacity(2 * headers.len());
+    roomy.extend(headers);
+    roomy
 }
 
 /// An answer that goes on and on.
@@ -117,16 +146,23 @@ pub(super) fn page(status: StatusCode, view: &PageView, kind: Kind) -> Response<
 /// A page that was rendered, if it was.
 pub(super) fn html(
     status: StatusCode,
-    rendered: Result<Bytes, askama::Error>,
+    rendered: Result<impl Into<Bytes>, askama::Error>,
     kind: Kind,
 ) -> Response<Body> {
+    static HEADERS: Headers = LazyLock::new(|| {
+        let page = bytes(StatusCode::OK, "text/html; charset=utf-8", Bytes::new(), Kind::Queue);
+        let mut headers = roomy(page.into_parts().0.headers);
+        let policy = HeaderValue::from_static(pages::CONTENT_SECURITY_POLICY);
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+        headers
+    });
     match rendered {
         Ok(html) => {
-            let mut response = bytes(status, "text/html; charset=utf-8", html, kind);
-            let headers = response.headers_mut();
-            let policy = HeaderValue::from_static(pages::CONTENT_SECURITY_POLICY);
-            headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-            headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+            let mut response = copied(status, &HEADERS, html);
+            if kind != Kind::Queue {
+                response.headers_mut().insert(STANCHION_ANSWER, kind.word());
+            }
             response
         }
         Err(error) => {
@@ -178,7 +214,7 @@ pub(super) fn refusal(refusal: &Refusal, reader: Reader, place: &Place<'_>) -> R
         Reader::Person => page(status, &view(refusal, place), kind),
         Reader::Script => {
             let mut json = json(status, &refusal.to_json(), kind);
-            let problem = HeaderValue::from_static("application/problem+json");
+            let problem = HeaderValue::from_static(PROBLEM_JSON);
             json.headers_mut().insert(header::CONTENT_TYPE, problem);
             json
         }

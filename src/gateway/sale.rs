@@ -7,6 +7,7 @@ use hyper::Method;
 use super::cookies::Names;
 use super::forward::LOOK_EVERY;
 use super::renewal::Holds;
+use super::shelf::Shelf;
 use super::told::Told;
 use crate::config::settings::{Outside, Sale};
 use crate::domain::id::SaleId;
@@ -27,6 +28,8 @@ pub(super) struct SaleGate {
     pub(super) holds: Arc<Holds>,
     /// What its visitors are told.
     pub(super) told: Arc<Told>,
+    /// What newcomers are answered.
+    pub(super) shelf: Shelf,
     /// What its cookies are called.
     pub(super) cookies: Names,
     protected: Vec<Pattern>,
@@ -64,7 +67,8 @@ impl SaleGate {
             .collect::<Result<_, _>>()?;
         let cookies = Names::of(&settings.id);
         let told = Arc::new(Told::new(Arc::clone(&room)));
-        Ok(Self { room, settings, holds, told, cookies, protected, never_gate })
+        let shelf = Shelf::default();
+        Ok(Self { room, settings, holds, told, shelf, cookies, protected, never_gate })
     }
 
     /// The sale's id.
@@ -104,7 +108,7 @@ impl SaleGate {
 
     /// Run and epoch in force: tickets of another run and admissions of another epoch are void.
     pub(super) fn run_and_epoch(&self) -> (u64, u64) {
-        let seen = self.room.snapshot();
+        let seen = self.room.glance();
         (seen.control.run, seen.control.epoch)
     }
 
@@ -150,7 +154,7 @@ impl SaleGate {
 }
 
 fn gates_at(room: &Room, [before, after]: [Outside; 2], now_ms: u64) -> bool {
-    let seen = room.snapshot();
+    let seen = room.glance();
     let control = &seen.control;
     if now_ms < control.lobby_opens_ms {
         before == Outside::Gate

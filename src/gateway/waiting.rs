@@ -11,11 +11,12 @@ use super::bypass::{Brought, admitted, bypass};
 use super::cookies::{self, Kind as Token};
 use super::core_client::IDEMPOTENCY_KEY;
 use super::identify::Visitor;
-use super::queue_page::{self, NotJoined};
+use super::queue_page;
 use super::reader::Reader;
 use super::reading::Wire;
 use super::respond::{self, Kind};
 use super::sale::SaleGate;
+use super::showing::NotJoined;
 use crate::domain::admission::Admission;
 use crate::domain::id::OrderKey;
 use crate::domain::limits::AddressKey;
@@ -118,7 +119,7 @@ fn join_key(asked: &Asked, body: &JoinBody) -> Result<String, Refusal> {
 
 /// A key nobody else makes.
 pub(super) fn fresh_key() -> String {
-    format!("{:032x}", rand::random::<u128>())
+    hex::encode(rand::random::<[u8; 16]>())
 }
 
 /// Takes a place, or finds the one the visitor has. Who was called and has missed it, or has left,
@@ -158,7 +159,7 @@ pub(super) async fn take_place(
 
 /// Whether the cursor has passed a ticket's position.
 pub(super) fn is_called(sale: &SaleGate, ticket: &Ticket) -> bool {
-    let seen = sale.room.snapshot();
+    let seen = sale.room.glance();
     let position = seen.draw.as_ref().and_then(|draw| ticket.cohort.position(draw));
     position.is_some_and(|position| position < seen.cursor)
 }

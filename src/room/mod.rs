@@ -22,7 +22,7 @@ pub mod token;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -153,6 +153,11 @@ impl Room {
     /// The room as last seen, at most about 100 ms old while Redis answers.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// The same for the length of a look, which waits for no other core.
+    pub fn glance(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
     }
 
     /// While this node sees the shop down, it calls and admits nobody; others may.

@@ -11,7 +11,7 @@ impl Room {
     /// Whether everybody is let past the line now. A pause, and so a stop, goes before it, and so
     /// does a core that is not there.
     pub fn is_bypassed(&self) -> bool {
-        let (seen, now_ms) = (self.snapshot(), self.now_ms());
+        let (seen, now_ms) = (self.glance(), self.now_ms());
         let until_ms = seen.control.bypass_until_ms.min(seen.control.closes_ms);
         now_ms < until_ms && !seen.is_paused(now_ms)
     }

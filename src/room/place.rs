@@ -32,8 +32,18 @@ impl Moment {
 
     /// The same, to be kept for longer than one answer takes.
     #[must_use]
-    pub fn kept(self) -> Self {
-        Self { seen: Guard::from_inner(Guard::into_inner(self.seen)), ..self }
+    pub fn kept(&self) -> Self {
+        Self { seen: Guard::from_inner(Arc::clone(&self.seen)), ..*self }
+    }
+
+    /// The room's clock, Unix milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The room as seen.
+    pub fn seen(&self) -> &Snapshot {
+        &self.seen
     }
 
     /// The control record in force.
@@ -60,14 +70,25 @@ impl Moment {
     pub fn is_sold_out(&self) -> bool {
         self.stock.is_some_and(|stock| stock.available == 0)
     }
+
+    /// When somebody at this place is to ask again.
+    pub fn poll_after_ms(&self, place: &Place) -> u64 {
+        let control = &self.seen.control;
+        let until_ms = match self.phase {
+            Phase::Upcoming => control.lobby_opens_ms,
+            Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
+        };
+        let until_ms = until_ms.saturating_sub(self.now_ms);
+        queue::poll_after_ms(self.phase, place, control.rate, until_ms)
+    }
 }
 
 impl Room {
     /// The room as it is now.
     pub fn moment(&self) -> Moment {
         let (seen, now_ms) = (self.snapshot.load(), self.now_ms());
-        let (phase, paused) = (seen.phase(now_ms), seen.is_paused(now_ms));
-        Moment { phase, paused, stock: seen.stock(now_ms), seen, now_ms }
+        let (phase, stock) = (seen.phase(now_ms), seen.stock(now_ms));
+        Moment { phase, paused: seen.is_halted() || stock.is_none(), stock, seen, now_ms }
     }
 
     /// What a visitor is told; ticket and admission are already verified.
@@ -78,31 +99,34 @@ impl Room {
         admission: Option<&Admission>,
     ) -> Own {
         let Moment { seen, now_ms, phase, paused, stock } = moment;
-        let control = &seen.control;
         // Nobody knows when those who have the units, or may take them, give some back.
         let stands = *paused || moment.is_sold_out() || self.waits_for_stock(seen);
         let place = place(seen, ticket, admission);
         self.heard_from(seen, &place);
         let is_waiting = *phase == Phase::Open && place.state == PlaceState::Waiting;
         let waits = place.position.zip(place.ahead).filter(|_| is_waiting);
-        let until_ms = match phase {
-            Phase::Upcoming => control.lobby_opens_ms,
-            Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
-        };
-        let until_ms = until_ms.saturating_sub(*now_ms);
         Own {
             eta_seconds: waits.filter(|_| !stands).and_then(|at| self.wait(seen, *now_ms, at)),
             odds: waits.zip(*stock).map(|(at, stock)| self.odds(seen, &stock, at)),
             server_time: rfc3339(*now_ms),
-            poll_after_ms: queue::poll_after_ms(*phase, &place, control.rate, until_ms),
+            poll_after_ms: moment.poll_after_ms(&place),
             place,
         }
     }
 
     /// The status body for a visitor; ticket and admission are already verified.
     pub fn status(&self, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Status {
-        let moment = self.moment();
-        let own = self.own(&moment, ticket, admission);
+        self.status_at(&self.moment(), ticket, admission)
+    }
+
+    /// The same as of a moment.
+    pub fn status_at(
+        &self,
+        moment: &Moment,
+        ticket: Option<&Ticket>,
+        admission: Option<&Admission>,
+    ) -> Status {
+        let own = self.own(moment, ticket, admission);
         let control = moment.control();
         Status {
             sale: self.options.sale.clone(),

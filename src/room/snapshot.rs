@@ -323,7 +323,12 @@ impl Snapshot {
     /// Whether the line stands still: by order, without a healthy core, without Redis, or without
     /// a shop.
     pub fn is_paused(&self, now_ms: u64) -> bool {
-        self.control.paused || self.shop_is_down || self.stock(now_ms).is_none()
+        self.is_halted() || self.stock(now_ms).is_none()
+    }
+
+    /// Whether it stands still whatever can be had: by order, or without a shop.
+    pub(super) fn is_halted(&self) -> bool {
+        self.control.paused || self.shop_is_down
     }
 
     /// What can be had, as long as it can be believed.

@@ -5,6 +5,7 @@
 
 mod draw;
 mod filters;
+mod kept;
 mod pass;
 mod problems;
 mod receipt;
@@ -15,6 +16,7 @@ mod view;
 mod words;
 
 pub use draw::{DrawView, draw_page};
+pub use kept::{Face, KEY_MARK, Kept, NEXT_MARK, Own};
 pub use pass::pass_form;
 pub use receipt::Receipt;
 pub use render::{CONTENT_SECURITY_POLICY, render};

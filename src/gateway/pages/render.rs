@@ -1,7 +1,6 @@
 //! From a view to bytes: picks the words, formats numbers and times, and fills the template.
 
 use askama::Template;
-use bytes::Bytes;
 
 use super::filters;
 use super::problems;
@@ -15,9 +14,9 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'
      style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; \
      base-uri 'none'; frame-ancestors 'none'";
 
-/// Renders a page as UTF-8 HTML. Every value is escaped, whoever it came from.
-pub fn render(view: &PageView) -> Result<Bytes, askama::Error> {
-    Page::of(view, &ENGLISH).render().map(Bytes::from)
+/// Renders a page as HTML. Every value is escaped, whoever it came from.
+pub fn render(view: &PageView) -> Result<String, askama::Error> {
+    Page::of(view, &ENGLISH).render()
 }
 
 /// What the illustration and the colours say before anything is read.
@@ -300,7 +299,7 @@ fn tone(state: PageState) -> Tone {
 }
 
 /// Only a path of this host is somewhere to come back to.
-fn own_path(next: &str) -> &str {
+pub(super) fn own_path(next: &str) -> &str {
     let path = next.starts_with('/')
         && !next.starts_with("//")
         && !next.contains(|c: char| c == '\\' || c.is_control());
@@ -342,16 +341,21 @@ fn clock_face(seconds: u64) -> String {
 
 /// The share of the way behind the visitor; of the wait for the draw, while in the lobby.
 fn progress(v: &PageView) -> u64 {
-    let lobby = || {
-        let from = v.lobby_opens_ms?;
-        Some((v.now_ms.saturating_sub(from), v.opens_ms?.saturating_sub(from)))
-    };
+    let lobby = || Some(lobby_progress(v.now_ms, v.lobby_opens_ms?, v.opens_ms?));
     let line = || {
         let position = v.place.position?;
-        Some((position.saturating_sub(v.place.ahead?), position))
+        Some(percent(position.saturating_sub(v.place.ahead?), position))
     };
     let way = if v.state == PageState::Lobby { lobby() } else { line() };
-    let Some((done, whole)) = way else { return 0 };
+    way.unwrap_or(0)
+}
+
+/// How much of the lobby's time has passed, in per cent.
+pub(super) fn lobby_progress(now_ms: u64, lobby_opens_ms: u64, opens_ms: u64) -> u64 {
+    percent(now_ms.saturating_sub(lobby_opens_ms), opens_ms.saturating_sub(lobby_opens_ms))
+}
+
+fn percent(done: u64, whole: u64) -> u64 {
     done.min(whole).saturating_mul(100).checked_div(whole).unwrap_or(100)
 }
 

@@ -6,9 +6,9 @@ use crate::domain::refusal::Problem;
 use crate::domain::stock::StockSum;
 use crate::gateway::assets;
 
-const NOON: u64 = 1_803_902_400_000;
+pub(super) const NOON: u64 = 1_803_902_400_000;
 
-const STATES: [PageState; 20] = [
+pub(super) const STATES: [PageState; 20] = [
     PageState::Upcoming,
     PageState::Lobby,
     PageState::Drawing,
@@ -32,7 +32,7 @@ const STATES: [PageState; 20] = [
 ];
 
 /// A page with everything known that the state can know.
-fn view(state: PageState) -> PageView {
+pub(super) fn view(state: PageState) -> PageView {
     let place = |state| Place {
         state,
         entry: Some(17),
@@ -85,7 +85,7 @@ fn view(state: PageState) -> PageView {
 }
 
 fn html(view: &PageView) -> String {
-    String::from_utf8(render(view).unwrap().to_vec()).unwrap()
+    render(view).unwrap()
 }
 
 /// Walks the tags; void elements and self-closed SVG shapes need no end.

@@ -77,6 +77,48 @@ fn a_script_is_told_to_wait_and_a_person_sees_the_queue_at_the_same_address() {
 }
 
 #[test]
+fn newcomers_at_the_same_moment_get_keys_of_their_own_and_are_led_on_to_where_each_was_going() {
+    let edge = super::lobby();
+    let mut keys = std::collections::HashSet::new();
+    for turn in 0..40 {
+        let target = format!("/checkout/page-{turn}?a=1&b='2'");
+        let page = ask(&edge.url(), &format!("GET {target}"), &["Accept: text/html"]);
+        let script = ask(&edge.url(), &format!("GET {target}"), &["Accept: application/json"]);
+
+        let (head, body) = page.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        let field = |start: &str| {
+            let (_, rest) = body.split_once(start).unwrap_or_else(|| panic!("{start}: {page}"));
+            rest.split_once('"').unwrap().0.to_owned()
+        };
+        let next = format!("/checkout/page-{turn}?a=1&#38;b=&#39;2&#39;");
+        for place in ["data-next=\"", "name=\"next\" value=\""] {
+            assert_eq!(field(place), next);
+        }
+        let key = field("name=\"join_key\" value=\"");
+        assert!(key.len() == 32 && key.bytes().all(|b| b.is_ascii_hexdigit()), "{key}");
+        assert!(keys.insert(key), "one key would be one place");
+        let told: serde_json::Value =
+            serde_json::from_str(script.split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!(told["poll_after_ms"], told["retry_after_ms"]);
+        assert_eq!(told["place"]["state"], "none");
+        let now: u64 = field("data-now=\"").parse().unwrap();
+        let time: jiff::Timestamp = told["server_time"].as_str().unwrap().parse().unwrap();
+        let later = u64::try_from(time.as_millisecond()).unwrap().abs_diff(now);
+        assert!(later < 5_000, "both tell the time: {later} ms apart");
+    }
+    let sent = ask(&edge.url(), "POST /checkout/p", &["Accept: text/html", "Content-Length: 0"]);
+    let seen = ask(&edge.url(), "GET /checkout/p", &["Accept: text/html"]);
+    assert!(sent.contains("retry-after: ") && !seen.contains("retry-after: "), "{sent}");
+    assert_eq!((notices(&sent), notices(&seen)), (2, 1), "what was sent did not arrive: {sent}");
+}
+
+/// Paragraphs set off, one of which is the script's.
+fn notices(page: &str) -> usize {
+    page.matches("class=\"notice\"").count()
+}
+
+#[test]
 fn ed_44_conditions_and_ranges_do_not_change_the_queue_page() {
     let edge = shared();
     let headers = ["Accept: text/html", "If-None-Match: *", "Range: bytes=0-10"];
