@@ -82,13 +82,15 @@ pub(super) fn bytes(
 
 /// The answer to a poll. Its headers are always the same: copied, not put together each time.
 pub(super) fn status(body: Vec<u8>) -> Response<Body> {
-    static HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
-        bytes(StatusCode::OK, "application/json", Bytes::new(), Kind::Own).into_parts().0.headers
-    });
     let mut response = Response::new(body::full(body));
-    response.headers_mut().clone_from(&HEADERS);
+    response.headers_mut().clone_from(&STATUS);
     response
 }
+
+/// The headers of a status.
+pub(super) static STATUS: LazyLock<HeaderMap> = LazyLock::new(|| {
+    bytes(StatusCode::OK, "application/json", Bytes::new(), Kind::Own).into_parts().0.headers
+});
 
 /// An answer that goes on and on.
 pub(super) fn stream(content_type: &'static str, body: Body) -> Response<Body> {

@@ -21,6 +21,7 @@ mod neighbours;
 pub(crate) mod origin;
 mod passes;
 mod places;
+mod plain_polls;
 mod proxied;
 mod redirects;
 mod rpc;
