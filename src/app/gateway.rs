@@ -19,6 +19,7 @@ use crate::gateway::{Gateway, GatewayParts, bounds};
 use crate::http::cores::Core;
 use crate::http::guests::{Caps, Guests};
 use crate::http::listener::{self, Options, Peer};
+use crate::http::quick::Quick;
 use crate::http::tls::{Certificates, PairFiles};
 use crate::ops::health::Health;
 use crate::room::metrics::RoomMetrics;
@@ -141,6 +142,7 @@ fn serve(
             proxy_protocol: listener.proxy_protocol,
             guests: Some(Arc::clone(&guests)),
             trusted: gateway.trusted(),
+            quick: Some(Arc::clone(gateway) as Arc<dyn Quick>),
             bounds: bounds::of_connections(&limits.client),
             drain: parts.settings.public.drain_timeout.duration(),
             stream_drain: parts.settings.public.stream_drain_timeout.duration(),

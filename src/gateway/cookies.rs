@@ -60,9 +60,18 @@ pub(super) struct Found<'a> {
 impl<'a> Found<'a> {
     /// Looks for both in one go.
     pub(super) fn among(headers: &'a HeaderMap, names: &Names, https: bool) -> Self {
+        Self::of(pairs(headers), names, https)
+    }
+
+    /// The same in one Cookie header.
+    pub(super) fn in_line(line: &'a [u8], names: &Names, https: bool) -> Self {
+        Self::of(pairs_of(line), names, https)
+    }
+
+    fn of(pairs: impl Iterator<Item = &'a [u8]>, names: &Names, https: bool) -> Self {
         let [ticket, pass] = names.both(https);
         let mut found = Self::default();
-        for pair in pairs(headers) {
+        for pair in pairs {
             let (values, value) = if let Some(value) = value_of(pair, ticket) {
                 (&mut found.tickets, value)
             } else if let Some(value) = value_of(pair, pass) {
@@ -80,11 +89,17 @@ impl<'a> Found<'a> {
 
 /// The pairs of the Cookie header, as sent.
 fn pairs(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    headers
-        .get_all(header::COOKIE)
-        .iter()
-        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
-        .map(<[u8]>::trim_ascii)
+    headers.get_all(header::COOKIE).iter().flat_map(|line| pairs_of(line.as_bytes()))
+}
+
+fn pairs_of(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends = memchr::memchr_iter(b';', line).chain([line.len()]);
+    let mut from = 0;
+    ends.map(move |end| {
+        let pair = line.get(from..end).unwrap_or_default();
+        from = end + 1;
+        pair.trim_ascii()
+    })
 }
 
 fn value_of<'a>(pair: &'a [u8], name: &str) -> Option<&'a str> {

@@ -12,7 +12,9 @@ use crate::http::body::Body;
 use crate::telemetry::{CoreCounter, Metrics};
 
 const KINDS: [&str; 5] = ["forwarded", "queue", "refused", "unavailable", "own"];
+const OWN: usize = 4;
 const CLASSES: [&str; 6] = ["0xx", "1xx", "2xx", "3xx", "4xx", "5xx"];
+const SUCCESS: usize = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -58,6 +60,15 @@ impl Counted {
             .get(STANCHION_ANSWER)
             .map_or(0, |word| KINDS.iter().position(|kind| *word == *kind).unwrap_or(0));
         let class = usize::from(response.status().as_u16() / 100) % CLASSES.len();
+        self.count_as(kind, class);
+    }
+
+    /// Counts a status that was told.
+    pub(super) fn count_status(&self) {
+        self.count_as(OWN, SUCCESS);
+    }
+
+    fn count_as(&self, kind: usize, class: usize) {
         let counter = self.known[kind][class].get_or_init(|| {
             let labels = Labels { answer: KINDS[kind], status: CLASSES[class] };
             self.answers.get_or_create_owned(&labels)

@@ -10,7 +10,7 @@ use crate::config::settings::Public;
 use crate::domain::refusal::Refusal;
 use crate::http::body::Body;
 
-const HSTS: HeaderName = header::STRICT_TRANSPORT_SECURITY;
+pub(super) const HSTS: HeaderName = header::STRICT_TRANSPORT_SECURITY;
 
 /// As the settings want it.
 pub(super) struct Https {
@@ -38,6 +38,16 @@ impl Https {
         let location = HeaderValue::from_bytes(location.as_bytes()).ok()?;
         response.headers_mut().insert(header::LOCATION, location);
         Some(response)
+    }
+
+    /// Whether a visitor who sees plain http is sent over.
+    pub(super) fn redirects(&self) -> bool {
+        self.redirect
+    }
+
+    /// `Strict-Transport-Security` of answers that the visitor sees by https.
+    pub(super) fn hsts(&self) -> Option<&HeaderValue> {
+        self.hsts.as_ref()
     }
 
     /// Marks an answer that the visitor sees by https, unless the shop has.

@@ -34,6 +34,7 @@ mod own;
 pub mod pages;
 mod pipeline;
 mod queue_page;
+mod quick;
 mod reader;
 mod reading;
 mod remembered;

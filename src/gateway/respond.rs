@@ -95,11 +95,13 @@ fn copied(status: StatusCode, headers: &HeaderMap, body: impl Into<Bytes>) -> Re
 
 /// The answer to a poll.
 pub(super) fn status(body: Vec<u8>) -> Response<Body> {
-    static HEADERS: Headers = LazyLock::new(|| {
-        bytes(StatusCode::OK, "application/json", Bytes::new(), Kind::Own).into_parts().0.headers
-    });
-    copied(StatusCode::OK, &HEADERS, body)
+    copied(StatusCode::OK, &STATUS, body)
 }
+
+/// The headers of a status.
+pub(super) static STATUS: Headers = LazyLock::new(|| {
+    bytes(StatusCode::OK, "application/json", Bytes::new(), Kind::Own).into_parts().0.headers
+});
 
 /// 429 for a script that has to wait.
 pub(super) fn waiting(body: String, poll_after_ms: u64) -> Response<Body> {

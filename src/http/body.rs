@@ -1,17 +1,74 @@
 //! The one body type of the program, and bounded ways to read one.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Frame, SizeHint};
 use hyper::{HeaderMap, Method, Request, Version, header};
+
+use super::between::Answer;
 
 /// Whatever can go wrong while a body streams.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A streaming body; answers of ours and of the shop look alike.
-pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+pub struct Body {
+    of: Of,
+    /// Tells the connection when all of it has been taken.
+    answer: Option<Answer>,
+}
+
+/// Most bodies are there already: no box for them.
+enum Of {
+    Bytes(Bytes),
+    Stream(UnsyncBoxBody<Bytes, BodyError>),
+}
+
+impl Body {
+    fn of(of: Of) -> Self {
+        Self { of, answer: None }
+    }
+
+    /// The same, told of when it is over.
+    pub(super) fn answering(mut self, answer: Answer) -> Self {
+        self.answer = Some(answer);
+        self
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.get_mut().of {
+            Of::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Of::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Of::Stream(stream) => Pin::new(stream).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.of {
+            Of::Bytes(bytes) => bytes.is_empty(),
+            Of::Stream(stream) => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.of {
+            Of::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Of::Stream(stream) => stream.size_hint(),
+        }
+    }
+}
 
 /// How long a drain may take: a client that dribbles is not worth more.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -46,12 +103,12 @@ pub(super) fn is_call<B>(request: &Request<B>) -> bool {
 
 /// A body of known bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+    Body::of(Of::Bytes(bytes.into()))
 }
 
 /// No body.
 pub fn empty() -> Body {
-    Empty::new().map_err(|never| match never {}).boxed_unsync()
+    Body::of(Of::Bytes(Bytes::new()))
 }
 
 /// Boxes any streaming body.
@@ -60,7 +117,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BodyError>,
 {
-    body.map_err(Into::into).boxed_unsync()
+    Body::of(Of::Stream(body.map_err(Into::into).boxed_unsync()))
 }
 
 /// Why a body could not be read whole.

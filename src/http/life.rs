@@ -17,10 +17,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::between::Between;
 use super::body::{self, Body};
 use super::kept_timer::KeptTimer;
 use super::listener::{Options, Peer};
 use super::proxy;
+use super::quick::Quickened;
 use super::stall::Lingering;
 use super::streams::{self, Streams};
 use super::tls::Presented;
@@ -47,11 +49,30 @@ pub(super) struct Life {
     lingering: Lingering,
     stop: CancellationToken,
     options: Arc<Options>,
-    requests: AtomicU64,
+    carried: Arc<Carried>,
     /// An event stream, a call of gRPC or a WebSocket went out on it.
     streams: Arc<AtomicBool>,
-    /// Told when it has carried as many requests as it may.
+}
+
+/// How many requests a connection has carried.
+pub(super) struct Carried {
+    requests: AtomicU64,
+    most: u64,
+    /// Told when it has carried as many as it may.
     worn: Notify,
+}
+
+impl Carried {
+    fn of(most: u64) -> Arc<Self> {
+        Arc::new(Self { requests: AtomicU64::new(0), most, worn: Notify::new() })
+    }
+
+    /// Counts one.
+    pub(super) fn one_more(&self) {
+        if self.requests.fetch_add(1, Ordering::Relaxed) + 1 == self.most {
+            self.worn.notify_one();
+        }
+    }
 }
 
 /// What may end a connection, or end its waiting.
@@ -75,8 +96,8 @@ impl Life {
         stop: CancellationToken,
         options: Arc<Options>,
     ) -> Self {
-        let (requests, worn) = (AtomicU64::new(0), Notify::new());
-        Self { peer, lingering, stop, options, requests, streams: Arc::default(), worn }
+        let carried = Carried::of(options.bounds.requests);
+        Self { peer, lingering, stop, options, carried, streams: Arc::default() }
     }
 
     /// It is encrypted, and this was shown to it.
@@ -92,16 +113,20 @@ impl Life {
     {
         let bounds = &self.options.bounds;
         let trusted = self.options.trusted.contains(self.peer.address.ip());
+        let (timer, between) = (KeptTimer::default(), Between::new());
+        let quick = self.options.quick.clone();
+        let shared = (between.clone(), Arc::clone(&self.carried), timer.clone());
+        let stream = Quickened::new(stream, quick, self.peer.clone(), shared);
         let mut builder = http1::Builder::new();
         builder
-            .timer(KeptTimer::default())
+            .timer(timer)
             .header_read_timeout(if trusted { bounds.head_trusted } else { bounds.head })
             .max_header_size(bounds.sizes.head)
             .max_buf_size(bounds.sizes.head);
         if bounds.sizes.fields != FIELDS_FREE {
             builder.max_headers(bounds.sizes.fields);
         }
-        let service = service_fn(|request| self.answered(request, &handler));
+        let service = service_fn(|request| self.answered(request, &handler, Some(&between)));
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let soft = http1::UpgradeableConnection::graceful_shutdown;
         self.drive(pin!(connection), std::future::pending(), soft).await;
@@ -115,7 +140,7 @@ impl Life {
     {
         let bounds = &self.options.bounds;
         let streams = Streams::new(bounds.read);
-        let service = service_fn(|request| self.answered(request, &handler));
+        let service = service_fn(|request| self.answered(request, &handler, None));
         let connection = http2::Builder::new(streams.clone())
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(bounds.sizes.head).unwrap_or(u32::MAX))
@@ -139,17 +164,17 @@ impl Life {
         &self,
         request: Request<Incoming>,
         handler: &H,
+        between: Option<&Between>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<H, F>
     where
         H: Fn(Request<Incoming>, Peer) -> F,
         F: Future<Output = Response<Body>>,
     {
         self.peer.guest.ask();
-        if self.requests.fetch_add(1, Ordering::Relaxed) + 1 == self.options.bounds.requests {
-            self.worn.notify_one();
-        }
+        self.carried.one_more();
         let has_body = !request.body().is_end_stream();
         let (lingering, streams) = (self.lingering.clone(), Arc::clone(&self.streams));
+        let between = between.filter(|_| !has_body).cloned();
         // Hyper sets aside as much as it takes for as long as the connection lives: handlers box
         // what has to wait.
         let response = handler(request, self.peer.clone());
@@ -159,10 +184,14 @@ impl Life {
             lingering.set(has_body || closes);
             let headers = response.headers();
             let speaks_on = body::is_event_stream(headers) || body::is_rpc(headers);
-            if speaks_on || proxy::is_tunnel(&response) {
+            let is_tunnel = proxy::is_tunnel(&response);
+            if speaks_on || is_tunnel {
                 streams.store(true, Ordering::Relaxed);
             }
-            Ok(response.map(streams::timed))
+            Ok(response.map(|body| match between {
+                Some(between) if !is_tunnel => body.answering(between.answer()),
+                Some(_) | None => streams::timed(body),
+            }))
         }
     }
 
@@ -236,7 +265,7 @@ impl Life {
         let age = self.options.bounds.age.mul_f64(rand::random_range(0.9..1.1));
         tokio::select! {
             () = tokio::time::sleep(age) => {}
-            () = self.worn.notified() => {}
+            () = self.carried.worn.notified() => {}
         }
     }
 }

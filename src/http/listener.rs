@@ -16,6 +16,7 @@ use super::body::{self, Body};
 use super::bounds::Bounds;
 use super::connection;
 use super::guests::{Guest, Guests};
+use super::quick::Quick;
 use super::tls::{Certificates, Presented};
 use super::trusted::Trusted;
 
@@ -50,6 +51,8 @@ pub struct Options {
     /// Peers that stand for many visitors: their idle connections are kept longer, and they are
     /// no guests.
     pub trusted: Trusted,
+    /// Who answers some requests of HTTP/1.1 at once.
+    pub quick: Option<Arc<dyn Quick>>,
     /// What one client may take.
     pub bounds: Bounds,
     /// How long requests may run on after a soft stop.
@@ -66,6 +69,7 @@ impl Default for Options {
             proxy_protocol: false,
             guests: None,
             trusted: Trusted::default(),
+            quick: None,
             bounds: Bounds::default(),
             drain: Duration::from_secs(30),
             stream_drain: Duration::from_secs(30),

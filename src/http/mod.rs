@@ -5,6 +5,7 @@
 //! to the shop over [`upstream`].
 
 pub mod bearer;
+mod between;
 pub mod body;
 pub mod bounds;
 pub mod client_ip;
@@ -30,6 +31,7 @@ pub mod patience;
 mod pause;
 pub mod proxy;
 mod proxy_protocol;
+pub mod quick;
 mod rest;
 mod shared;
 mod sips;

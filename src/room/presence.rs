@@ -2,6 +2,7 @@
 //! second, off that path.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +23,30 @@ const NOTED_MAX: usize = 10 * HEARD_MAX;
 
 /// Positions heard from since the last exchange. Each core notes its own: no poll waits for another.
 #[derive(Default)]
-pub(super) struct Heard(PerCore<Mutex<HashSet<u64>>>);
+pub(super) struct Heard(PerCore<Mutex<Positions>>);
+
+/// Positions are given out in order, so nobody can choose many of one hash.
+type Positions = HashSet<u64, BuildHasherDefault<Spread>>;
+
+/// A position times the golden ratio: near ones lie far apart.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, position: u64) {
+        self.0 = (self.0 ^ position).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(32);
+    }
+}
 
 impl Heard {
     fn note(&self, position: u64) {

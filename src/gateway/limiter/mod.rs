@@ -20,6 +20,8 @@ use keyed::Keyed;
 use metrics::LimitMetrics;
 pub(super) use standing::Standing;
 
+const POLL: &str = "poll";
+
 /// The quotas of this node, by the names of the settings.
 pub(super) struct Limiter<C: Clock + Clone = DefaultClock> {
     per_ip: Keyed<C>,
@@ -65,7 +67,7 @@ impl<C: Clock + Clone> Limiter<C> {
         [
             ("per_ip", &self.per_ip),
             ("per_account", &self.per_account),
-            ("poll", &self.poll),
+            (POLL, &self.poll),
             ("per_admission", &self.per_admission),
             ("recovery", &self.recovery),
         ]
@@ -81,7 +83,7 @@ impl<C: Clock + Clone> Limiter<C> {
         let (limit, who, keyed) = match subject {
             Subject::Admission(_) => ("per_admission", "this visitor", &self.per_admission),
             Subject::Passer(..) => ("per_admission", "your network", &self.per_admission),
-            Subject::Poll(_) => ("poll", "this place in line", &self.poll),
+            Subject::Poll(_) => (POLL, "this place in line", &self.poll),
             Subject::Account(_) => ("per_account", "this account", &self.per_account),
             Subject::Address(_) => ("per_ip", "your network", &self.per_ip),
             Subject::Recovery(_) => ("recovery", "your network", &self.recovery),
@@ -93,6 +95,12 @@ impl<C: Clock + Clone> Limiter<C> {
                 (Standing::refused(limit, quota, wait), refusal(who, wait))
             },
         )
+    }
+
+    /// Counts one poll if it is within its quota, as [`Limiter::count`] does; nothing otherwise.
+    pub(super) fn poll(&self, sale: &str, sub: &str) -> Option<Standing> {
+        let left = self.poll.check(&(sale, Subject::Poll(sub))).ok()?;
+        Some(Standing::served(POLL, self.poll.quota(), left))
     }
 
     /// Drops keys that have all of their quota again, which is as if they had never come.

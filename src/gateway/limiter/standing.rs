@@ -1,7 +1,7 @@
 //! How a subject stands with its quota, told as in draft-ietf-httpapi-ratelimit-headers:
 //! `RateLimit-Policy: "poll";q=5;w=5` and `RateLimit: "poll";r=4;t=1`.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::time::Duration;
 
 use hyper::HeaderMap;
@@ -44,22 +44,42 @@ impl Standing {
         if headers.contains_key(RATELIMIT) || headers.contains_key(RATELIMIT_POLICY) {
             return;
         }
-        let (limit, burst) = (self.limit, self.quota.burst);
-        let window = seconds(times(self.quota, burst));
-        for (name, text) in [
-            (RATELIMIT_POLICY, format_args!("\"{limit}\";q={burst};w={window}")),
-            (RATELIMIT, format_args!("\"{limit}\";r={};t={}", self.left, self.seconds)),
-        ] {
+        for (name, write) in FIELDS {
             let mut value = String::with_capacity(VALUE_BYTES);
             // Writing to memory does not fail.
-            if value.write_fmt(text).is_ok()
+            if write(self, &mut value).is_ok()
                 && let Ok(value) = HeaderValue::try_from(value)
             {
                 headers.insert(name, value);
             }
         }
     }
+
+    /// The same as lines of a head.
+    pub(in crate::gateway) fn write(&self, lines: &mut impl Write) -> fmt::Result {
+        for (name, write) in FIELDS {
+            write!(lines, "{name}: ")?;
+            write(self, lines)?;
+            lines.write_str("\r\n")?;
+        }
+        Ok(())
+    }
+
+    fn policy(&self, text: &mut dyn Write) -> fmt::Result {
+        let (limit, burst) = (self.limit, self.quota.burst);
+        write!(text, "\"{limit}\";q={burst};w={}", seconds(times(self.quota, burst)))
+    }
+
+    fn rest(&self, text: &mut dyn Write) -> fmt::Result {
+        write!(text, "\"{}\";r={};t={}", self.limit, self.left, self.seconds)
+    }
 }
+
+type WriteField = fn(&Standing, &mut dyn Write) -> fmt::Result;
+
+/// The fields it is told in.
+const FIELDS: [(HeaderName, WriteField); 2] =
+    [(RATELIMIT_POLICY, Standing::policy), (RATELIMIT, Standing::rest)];
 
 /// How long it takes for `count` to be there again.
 fn times(quota: Quota, count: u32) -> Duration {

@@ -22,6 +22,7 @@ mod neighbours;
 pub(crate) mod origin;
 mod passes;
 mod places;
+mod plain_polls;
 mod proxied;
 mod redirects;
 mod returning;
