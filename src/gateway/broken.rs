@@ -10,12 +10,13 @@ use crate::domain::refusal::{Problem, Refusal};
 
 // Requests share counts and caches only, and leave those whole: they are locked for moments.
 
-/// What came of the work, or what its client is told if it broke.
-pub(super) async fn caught<T>(
+/// What came of the work, or what its client is told if it broke. No `async`, which would set aside
+/// twice what the work takes.
+pub(super) fn caught<T>(
     work: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
-    let done = AssertUnwindSafe(work).catch_unwind().await;
-    done.unwrap_or_else(|panic| Err(told(panic.as_ref())))
+) -> impl Future<Output = Result<T, Refusal>> {
+    let done = AssertUnwindSafe(work).catch_unwind();
+    done.map(|done| done.unwrap_or_else(|panic| Err(told(panic.as_ref()))))
 }
 
 /// The same of work that waits for nothing.

@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
@@ -19,13 +21,17 @@ use super::proxy_protocol::{self, Announced};
 use super::stall::{Lingering, Watched};
 use super::tls::{self, Certificates, Presented};
 
-/// Serves one accepted socket to its end.
+/// Serves one accepted socket to its end, and gives its seat back then.
+///
+/// Each step is boxed: a future has room for the largest step there may be, in all connections and
+/// for as long as they live, and most of them are plain or idle.
 pub(super) async fn serve<H, F>(
     mut stream: TcpStream,
     address: SocketAddr,
     options: Arc<Options>,
     stop: CancellationToken,
     handler: H,
+    _seat: Option<OwnedSemaphorePermit>,
 ) where
     H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
@@ -34,27 +40,52 @@ pub(super) async fn serve<H, F>(
         tracing::debug!(%error, "a socket was gone before it was served");
         return;
     }
-    // What is over soon is boxed: the connection stays, and would keep as much room.
     let welcomed = Box::pin(welcome(&mut stream, address, &options)).await;
     let Some((address, guest)) = welcomed else { return };
     let guest = Arc::new(guest);
     let lingering = Lingering::new();
     let stream = Watched::new(stream, options.bounds.read, lingering.clone());
     let peer = Peer { address, tls: false, presented: None, guest: Arc::clone(&guest) };
-    let mut life = Life::new(peer, lingering, stop, Arc::clone(&options));
-    let Some(certificates) = &options.certificates else {
+    let life = Life::new(peer, lingering, stop, Arc::clone(&options));
+    if options.certificates.is_some() {
+        Box::pin(secured(stream, life, guest, options, handler)).await;
+    } else {
         guest.settle();
-        Box::pin(life.http1(stream, handler)).await;
-        return;
-    };
+        life.http1(stream, handler).await;
+    }
+}
+
+/// The same of a connection that is to be encrypted.
+async fn secured<S, H, F>(
+    stream: S,
+    mut life: Life,
+    guest: Arc<Guest>,
+    options: Arc<Options>,
+    handler: H,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let Some(certificates) = &options.certificates else { return };
     let shaken = Box::pin(shaken(stream, &guest, certificates, options.bounds.handshake)).await;
     let Some((stream, presented)) = shaken else { return };
     guest.settle();
     life.secured(presented);
+    spoken(stream, life, handler).await;
+}
+
+/// The protocol that was agreed on. No `async`: the stream would be held twice.
+fn spoken<S, H, F>(stream: TlsStream<S>, life: Life, handler: H) -> BoxFuture<'static, ()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        Box::pin(life.http2(stream, handler)).await;
+        life.http2(stream, handler)
     } else {
-        Box::pin(life.http1(stream, handler)).await;
+        life.http1(stream, handler)
     }
 }
 

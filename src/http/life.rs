@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use hyper::body::{Body as HttpBody, Incoming};
 use hyper::server::conn::{http1, http2};
@@ -105,10 +106,11 @@ impl Life {
         (self.peer.tls, self.peer.presented) = (true, presented.map(Arc::new));
     }
 
-    pub(super) async fn http1<S, H, F>(self, stream: S, handler: H)
+    /// Runs it. No `async`, which would set aside twice what hyper takes, in each idle connection.
+    pub(super) fn http1<S, H, F>(self, stream: S, handler: H) -> BoxFuture<'static, ()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        H: Fn(Request<Incoming>, Peer) -> F + Send,
+        H: Fn(Request<Incoming>, Peer) -> F + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let bounds = &self.options.bounds;
@@ -126,22 +128,27 @@ impl Life {
         if bounds.sizes.fields != FIELDS_FREE {
             builder.max_headers(bounds.sizes.fields);
         }
-        let service = service_fn(|request| self.answered(request, &handler, Some(&between)));
+        let life = Arc::new(self);
+        let answering = Arc::clone(&life);
+        let service =
+            service_fn(move |request| answering.answered(request, &handler, Some(&between)));
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let connection = Box::pin(connection);
         let soft = http1::UpgradeableConnection::graceful_shutdown;
-        self.drive(pin!(connection), std::future::pending(), soft).await;
+        Box::pin(async move { life.drive(connection, std::future::pending(), soft).await })
     }
 
-    pub(super) async fn http2<S, H, F>(self, stream: S, handler: H)
+    /// The same.
+    pub(super) fn http2<S, H, F>(self, stream: S, handler: H) -> BoxFuture<'static, ()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        H: Fn(Request<Incoming>, Peer) -> F + Send + 'static,
+        H: Fn(Request<Incoming>, Peer) -> F + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let bounds = &self.options.bounds;
-        let streams = Streams::new(bounds.read);
-        let service = service_fn(|request| self.answered(request, &handler, None));
-        let connection = http2::Builder::new(streams.clone())
+        let (streams, idle) = (Streams::new(bounds.read), bounds.idle);
+        let mut builder = http2::Builder::new(streams.clone());
+        builder
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(bounds.sizes.head).unwrap_or(u32::MAX))
             .max_concurrent_streams(bounds.streams)
@@ -153,10 +160,13 @@ impl Life {
             .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
             .max_local_error_reset_streams(RESETS_LOCAL_MAX)
             .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_ANSWER_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        let quiet = streams.quiet(bounds.idle);
-        self.drive(pin!(connection), quiet, http2::Connection::graceful_shutdown).await;
+            .keep_alive_timeout(PING_ANSWER_MAX);
+        let life = Arc::new(self);
+        let answering = Arc::clone(&life);
+        let service = service_fn(move |request| answering.answered(request, &handler, None));
+        let connection = Box::pin(builder.serve_connection(TokioIo::new(stream), service));
+        let soft = http2::Connection::graceful_shutdown;
+        Box::pin(async move { life.drive(connection, streams.quiet(idle), soft).await })
     }
 
     /// Handlers cannot fail: whatever goes wrong is a response.
@@ -198,7 +208,7 @@ impl Life {
     /// Runs the connection until it ends, asks nothing in time, is too old, or is told to stop.
     async fn drive<C>(
         &self,
-        mut connection: Pin<&mut C>,
+        mut connection: Pin<Box<C>>,
         quiet: impl Future<Output = ()>,
         end_softly: impl Fn(Pin<&mut C>),
     ) where

@@ -102,19 +102,17 @@ pub async fn serve<H, F>(
                 let seat = tokio::select! {
                     // As any other that came just before the stop.
                     () = stop.cancelled() => None,
-                    seat = Arc::clone(&seats).acquire_owned() => Some(seat),
+                    seat = Arc::clone(&seats).acquire_owned() => seat.ok(),
                 };
-                let served = connection::serve(
+                let (options, stop) = (Arc::clone(&options), stop.clone());
+                tasks.spawn(connection::serve(
                     stream,
                     address,
-                    Arc::clone(&options),
-                    stop.clone(),
+                    options,
+                    stop,
                     handler.clone(),
-                );
-                tasks.spawn(async move {
-                    served.await;
-                    drop(seat);
-                });
+                    seat,
+                ));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
