@@ -1,3 +1,5 @@
+//! Requests of both kinds in any order and in any pieces, on one connection.
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
