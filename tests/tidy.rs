@@ -45,7 +45,8 @@ impl File {
 
     /// Without its unit tests, which may use anything.
     fn code(&self) -> &str {
-        self.text.split("\n#[cfg(test)]\nmod tests {").next().unwrap()
+        let apart = ["mod", "pub(super) mod"].map(|is| format!("\n#[cfg(test)]\n{is} tests {{"));
+        apart.iter().fold(&self.text, |code, tests| code.split(tests.as_str()).next().unwrap())
     }
 }
 

@@ -122,7 +122,7 @@ fn told(refusal: &Refusal) -> Stencil<Told> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;
 
@@ -141,8 +141,18 @@ mod tests {
     const CLOSES_MS: u64 = LOBBY_MS + 7_200_000;
     const KEY: &str = "00112233445566778899aabbccddeeff";
 
-    /// A sale whose stores do not answer, and its clock.
-    fn sale(more: &str) -> (SaleGate, Arc<ManualClock>) {
+    /// The room of a sale, on stores that do not answer.
+    pub(in crate::gateway) struct Alone {
+        pub(in crate::gateway) settings: Sale,
+        pub(in crate::gateway) room: Arc<Room>,
+        pub(in crate::gateway) keys: Arc<Keys>,
+        pub(in crate::gateway) clock: RoomClock,
+        /// What the clock shows.
+        pub(in crate::gateway) hand: Arc<ManualClock>,
+    }
+
+    /// One, with more lines of settings.
+    pub(in crate::gateway) fn alone(more: &str) -> Alone {
         let settings: Sale = toml::from_str(&format!(
             "id = \"drop\"\npaths = [\"/checkout/**\"]\nrate = \"10/s\"\n\
              lobby_opens = \"2027-03-01T12:00:00Z\"\nopens = \"2027-03-01T12:01:30.5Z\"\n\
@@ -161,13 +171,19 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let keys = Arc::new(Keys::generate(folder.path()).unwrap());
-        let local = Arc::new(ManualClock::at(0));
-        let clock = RoomClock::new(Arc::clone(&local) as Arc<_>);
+        let hand = Arc::new(ManualClock::at(LOBBY_MS));
+        let clock = RoomClock::new(Arc::clone(&hand) as Arc<_>);
         let store = redis::connect("redis://127.0.0.1:1").unwrap();
-        let room = Room::new(store, keys, clock, options);
+        let room = Room::new(store, Arc::clone(&keys), clock.clone(), options);
+        Alone { settings, room, keys, clock, hand }
+    }
+
+    /// A sale whose stores do not answer, and its clock.
+    fn sale(more: &str) -> (SaleGate, Arc<ManualClock>) {
+        let Alone { settings, room, hand, .. } = alone(more);
         let core = CoreClient::new("http://127.0.0.1:1", &"key".into()).unwrap();
         let holds = Arc::new(Holds::new(Arc::new(core)));
-        (SaleGate::new(settings, room, holds).unwrap(), local)
+        (SaleGate::new(settings, room, holds).unwrap(), hand)
     }
 
     /// All ways in which a page can be wanted.

@@ -154,7 +154,7 @@ pub struct Guest {
 
 impl Guest {
     /// One that is not counted: of a trusted proxy, or at a private door.
-    pub(super) fn uncounted() -> Self {
+    pub fn uncounted() -> Self {
         Self::of(None)
     }
 

@@ -129,6 +129,21 @@ async fn sends_until_cut(
     since.elapsed()
 }
 
+/// The upload holds the only seat until it is cut, and then no longer.
+async fn is_cut_and_gives_its_seat_back<T>(
+    sender: http_body_util::channel::Sender<bytes::Bytes, body::BodyError>,
+    get: impl AsyncFn() -> Result<T, UpstreamError>,
+) {
+    assert!(matches!(get().await, Err(UpstreamError::Full)), "its seat is free already");
+    let took = sends_until_cut(sender).await;
+    assert!(took >= REST / 2, "cut after {took:?}");
+    let since = std::time::Instant::now();
+    while matches!(get().await, Err(UpstreamError::Full)) {
+        assert!(since.elapsed() < Duration::from_secs(20), "its seat never comes back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 const REST: Duration = Duration::from_millis(400);
 
 fn one_seat() -> Times {
@@ -151,19 +166,12 @@ async fn an_upload_that_outlasts_its_answer_keeps_its_seat_and_is_cut_in_time() 
     });
     let upstream = Upstream::new(&[url], one_seat()).unwrap();
     let nothing = Progress::default();
-    let get = || upstream.send(Request::new(body::empty()), &nothing);
+    let get = async || upstream.send(Request::new(body::empty()), &nothing).await;
 
     let (sender, request) = endless();
     drop(upstream.send(request, &nothing).await.unwrap());
 
-    assert!(matches!(get().await, Err(UpstreamError::Full)), "its seat is free already");
-    let took = sends_until_cut(sender).await;
-    assert!(took >= REST / 2, "cut after {took:?}");
-    let since = std::time::Instant::now();
-    while matches!(get().await, Err(UpstreamError::Full)) {
-        assert!(since.elapsed() < Duration::from_secs(20), "its seat never comes back");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    is_cut_and_gives_its_seat_back(sender, get).await;
 }
 
 #[tokio::test]
@@ -185,21 +193,14 @@ async fn over_http_2_an_upload_that_outlasts_its_answer_keeps_its_seat_and_is_cu
     });
     let upstream = Upstream::new(&[url], one_seat()).unwrap().over_http2();
     let nothing = Progress::default();
-    let get = || {
+    let get = async || {
         let mut request = Request::new(body::empty());
         request.headers_mut().insert("host", "shop.test".parse().unwrap());
-        upstream.send_shared(upstream.shared().unwrap(), request, &nothing)
+        upstream.send_shared(upstream.shared().unwrap(), request, &nothing).await
     };
 
     let (sender, request) = endless();
     drop(upstream.send_shared(upstream.shared().unwrap(), request, &nothing).await.unwrap());
 
-    assert!(matches!(get().await, Err(UpstreamError::Full)), "its seat is free already");
-    let took = sends_until_cut(sender).await;
-    assert!(took >= REST / 2, "cut after {took:?}");
-    let since = std::time::Instant::now();
-    while matches!(get().await, Err(UpstreamError::Full)) {
-        assert!(since.elapsed() < Duration::from_secs(20), "its seat never comes back");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    is_cut_and_gives_its_seat_back(sender, get).await;
 }
