@@ -47,9 +47,9 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// At most half of the connections; they end when the node drains.
+    /// An eighth of the connections is left to everything else; they end when the node drains.
     pub(super) fn new(connections_max: usize, draining: CancellationToken) -> Self {
-        let seats = STREAMS_MAX.min(connections_max / 2).max(1);
+        let seats = STREAMS_MAX.min(connections_max - connections_max / 8).max(1);
         Self { seats: Arc::new(Semaphore::new(seats)), draining }
     }
 

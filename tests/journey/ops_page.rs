@@ -196,23 +196,27 @@ async fn wr_76_a_line_whose_gateways_stand_still_is_an_alarm_on_the_core() {
 }
 
 #[tokio::test]
-async fn every_alarm_in_deploy_asks_for_what_the_nodes_tell_and_a_refused_file_is_one() {
+async fn alarms_and_dashboard_in_deploy_ask_for_what_the_nodes_tell_and_a_refused_file_is_one() {
     let house = House::start("alarms", 600_000, Layout { gateways: 1, cores: 1 });
     let core = house.installation.cores[0].url("ops").unwrap();
     let on_core = house.until(&format!("{core}/metrics"), "stanchion_nodes 2").await;
     let on_gateway =
         house.until(&format!("{}/metrics", house.ops()), "stanchion_line_state{").await;
-    let rules = include_str!("../../deploy/alerts.yaml");
+    let dashboard = include_str!("../../deploy/grafana.json");
+    let shown: Value = serde_json::from_str(dashboard).unwrap();
+    assert!(shown["panels"].as_array().unwrap().len() > 12);
+    let rules = [include_str!("../../deploy/alerts.yaml"), dashboard].join("\n");
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let asked = rules.split(|c: char| !is_name(c)).filter(|word| word.starts_with("stanchion_"));
     let asked: std::collections::BTreeSet<_> = asked.collect();
-    assert!(asked.len() > 12, "{asked:?}");
+    assert!(asked.len() > 30, "{asked:?}");
     for name in asked {
         let is_told = [&on_core, &on_gateway].iter().any(|text| {
             let mut lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
             lines.any(|line| {
                 let told = line.split(' ').next().unwrap();
-                told == name || name.strip_suffix("_total") == Some(told)
+                told == name
+                    || ["_total", "_bucket"].iter().any(|end| name.strip_suffix(end) == Some(told))
             })
         });
         // Only a node that ends TLS tells of certificates.

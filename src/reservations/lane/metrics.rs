@@ -1,11 +1,14 @@
 //! What lanes count.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use super::carries::Carries;
 
 /// Counters of all lanes of a process together; clones share them.
 #[derive(Clone)]
@@ -22,6 +25,9 @@ pub struct LaneMetrics {
     pub batch_seconds: Histogram,
     /// Waiting for the stock row and changing it, in seconds.
     pub row_seconds: Histogram,
+    /// Takes a second that one row can carry; 0 until there was one.
+    pub row_carries: Gauge<f64, AtomicU64>,
+    carries: Carries,
 }
 
 impl Default for LaneMetrics {
@@ -33,6 +39,8 @@ impl Default for LaneMetrics {
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
             batch_seconds: Histogram::new(exponential_buckets(0.000_25, 2.0, 14)),
             row_seconds: Histogram::new(exponential_buckets(0.000_01, 3.0, 13)),
+            row_carries: Gauge::default(),
+            carries: Carries::default(),
         }
     }
 }
@@ -40,7 +48,9 @@ impl Default for LaneMetrics {
 impl LaneMetrics {
     /// Notes a call that was answered.
     pub(super) fn sent(&self, orders: usize, took: Duration, row_us: u64) {
-        self.batch_size.observe(f64::from(u32::try_from(orders).unwrap_or(u32::MAX)));
+        let orders = f64::from(u32::try_from(orders).unwrap_or(u32::MAX));
+        self.batch_size.observe(orders);
+        self.row_carries.set(self.carries.after(orders, took));
         self.batch_seconds.observe(took.as_secs_f64());
         self.row_seconds.observe(Duration::from_micros(row_us).as_secs_f64());
     }
@@ -62,6 +72,11 @@ impl LaneMetrics {
             "lane_row_seconds",
             "Waiting for the stock row's lock and changing the row",
             self.row_seconds.clone(),
+        );
+        registry.register(
+            "lane_row_carries",
+            "Takes a second that one stock row can carry; 0 until there was one",
+            self.row_carries.clone(),
         );
     }
 }

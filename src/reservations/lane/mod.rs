@@ -5,6 +5,7 @@
 //! client that leaves never cancels a transaction; what nobody waits for any more is not sent.
 
 mod after;
+mod carries;
 mod metrics;
 mod plan;
 mod send;
