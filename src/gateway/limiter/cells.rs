@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use governor::clock::{Clock, Reference};
 use governor::nanos::Nanos;
 use governor::state::keyed::ShrinkableKeyedStateStore;
 use governor::state::{InMemoryState, NotKeyed, StateStore};
@@ -21,8 +22,9 @@ const STRIPES: usize = 4_096;
 ///
 /// Key and time are two atomics. Should another key take an idle cell over just as its own comes
 /// back, one request is counted for the wrong one of the two; no more than that.
-#[derive(Default)]
-pub(super) struct Cells {
+pub(super) struct Cells<C: Clock> {
+    clock: C,
+    start: C::Instant,
     rows: OnceLock<Box<[Cell]>>,
     stripes: OnceLock<Box<[InMemoryState]>>,
     /// Times up to here are as if their keys had never come.
@@ -59,20 +61,34 @@ impl Cell {
     }
 }
 
-impl Cells {
+impl<C: Clock> Cells<C> {
+    /// Empty; times count from now by this clock, as those of a limiter that is made with it.
+    pub(super) fn new(clock: C) -> Self {
+        let start = clock.now();
+        Self { clock, start, rows: OnceLock::new(), stripes: OnceLock::new(), idle: 0.into() }
+    }
+
     /// The cell of a key; none while its row is full of others.
     fn cell(&self, key: u64) -> Option<&Cell> {
         let rows = self.rows.get_or_init(|| fresh(KEYS_MAX));
         let from = index(key, ROWS) * ROW;
         let row = &rows[from..from + ROW];
-        let idle = self.idle.load(Ordering::Relaxed);
+        let take = |idle| row.iter().find(|cell| cell.take(key, idle));
         row.iter()
             .find(|cell| cell.key.load(Ordering::Relaxed) == key)
-            .or_else(|| row.iter().find(|cell| cell.take(key, idle)))
+            .or_else(|| take(self.idle.load(Ordering::Relaxed)))
+            // The clock is read only for this: a crowd fills the table between two sweeps.
+            .or_else(|| take(self.idle_now()))
+    }
+
+    fn idle_now(&self) -> u64 {
+        let now = self.clock.now().duration_since(self.start).as_u64();
+        self.idle.store(now, Ordering::Relaxed);
+        now
     }
 }
 
-impl StateStore for Cells {
+impl<C: Clock> StateStore for Cells<C> {
     type Key = u64;
 
     fn measure_and_replace<T, F, E>(&self, key: &u64, measure: F) -> Result<T, E>
@@ -97,7 +113,7 @@ impl StateStore for Cells {
     }
 }
 
-impl ShrinkableKeyedStateStore<u64> for Cells {
+impl<C: Clock> ShrinkableKeyedStateStore<u64> for Cells<C> {
     fn retain_recent(&self, drop_below: Nanos) {
         self.idle.store(drop_below.as_u64(), Ordering::Relaxed);
     }
@@ -124,9 +140,17 @@ fn index(key: u64, count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use governor::clock::FakeRelativeClock;
+
     use super::*;
 
-    fn note(cells: &Cells, key: u64, until: u64) -> Option<Nanos> {
+    fn cells() -> Cells<FakeRelativeClock> {
+        Cells::new(FakeRelativeClock::default())
+    }
+
+    fn note(cells: &Cells<FakeRelativeClock>, key: u64, until: u64) -> Option<Nanos> {
         cells.measure_and_replace(&key, |seen| Ok::<_, ()>((seen, Nanos::new(until)))).unwrap()
     }
 
@@ -137,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_key_finds_its_time_again_until_it_is_idle_and_another_needs_the_cell() {
-        let cells = Cells::default();
+        let cells = cells();
         assert_eq!(note(&cells, key(1), 10), None);
         assert_eq!(note(&cells, key(1), 20), Some(Nanos::new(10)));
         assert_eq!(note(&cells, 0, 5), None);
@@ -153,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_finds_its_row_full_shares_and_nobody_there_is_forgotten() {
-        let cells = Cells::default();
+        let cells = cells();
         for number in 0..ROW as u64 {
             assert_eq!(note(&cells, key(number), 10 + number), None);
         }
@@ -165,8 +189,21 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_keys_that_are_idle_by_now_has_room_before_anybody_sweeps() {
+        let clock = FakeRelativeClock::default();
+        let cells = Cells::new(clock.clone());
+        for number in 0..ROW as u64 {
+            note(&cells, key(number), 10 + number);
+        }
+        clock.advance(Duration::from_nanos(10));
+        assert_eq!(note(&cells, key(999), 50), Some(Nanos::new(10)), "the cell of an idle key");
+        assert_eq!(note(&cells, key(999), 60), Some(Nanos::new(50)));
+        assert_eq!(note(&cells, key(998), 70), None, "nobody else is idle");
+    }
+
+    #[test]
     fn threads_that_count_the_same_keys_lose_nothing() {
-        let cells = Cells::default();
+        let cells = cells();
         let (threads, rounds, keys) = (4, 1_000, 8);
         std::thread::scope(|scope| {
             for _ in 0..threads {

@@ -14,14 +14,15 @@ use crate::domain::limits;
 /// A quota of each subject; a subject is known by a hash that nobody outside can compute.
 pub(super) struct Keyed<C: Clock + Clone> {
     quota: limits::Quota,
-    limiter: RateLimiter<u64, Cells, C, StateInformationMiddleware>,
+    limiter: RateLimiter<u64, Cells<C>, C, StateInformationMiddleware>,
     hasher: RandomState,
     clock: C,
 }
 
 impl<C: Clock + Clone> Keyed<C> {
     pub(super) fn new(quota: limits::Quota, clock: C) -> Self {
-        let limiter = RateLimiter::new(governor_quota(quota), Cells::default(), clock.clone());
+        let cells = Cells::new(clock.clone());
+        let limiter = RateLimiter::new(governor_quota(quota), cells, clock.clone());
         Self { quota, limiter, hasher: RandomState::new(), clock }
     }
 
