@@ -16,6 +16,9 @@ pub enum PathFault {
     /// An encoded slash, backslash, NUL or other control character, or a raw backslash.
     #[error("the path must not contain a backslash, nor an encoded slash or control character")]
     Hidden,
+    /// A character in more bytes than it has, as old shops read it.
+    #[error("the path spells a character in more bytes than it has")]
+    Overlong,
     /// `%25` that decodes to something which decodes again.
     #[error("the path is percent-encoded twice")]
     Twice,
@@ -129,6 +132,7 @@ fn canonical_segment(raw: &str) -> Result<(String, bool), PathFault> {
         match byte {
             b'/' | b'\\' | 0..0x20 | 0x7f => return Err(PathFault::Hidden),
             // Asked of the decoded bytes, so that no spelling of the digits hides it.
+            0xc0.. if is_overlong(&bytes[at..]) => return Err(PathFault::Overlong),
             b'%' if decodes_again(&bytes[at + 1..]) => return Err(PathFault::Twice),
             // The rest is still checked for faults, but names nothing.
             b';' | b'?' | b'#' => cut = true,
@@ -138,6 +142,19 @@ fn canonical_segment(raw: &str) -> Result<(String, bool), PathFault> {
         }
     }
     Ok((out, cut))
+}
+
+/// Whether it begins with what a lenient reader of UTF-8 takes for a character that has a shorter
+/// spelling: a slash, a dot, a letter.
+fn is_overlong(bytes: &[u8]) -> bool {
+    matches!(
+        bytes,
+        [0xc0 | 0xc1, 0x80..=0xbf, ..]
+            | [0xe0, 0x80..=0x9f, ..]
+            | [0xf0, 0x80..=0x8f, ..]
+            | [0xf8, 0x80..=0x87, ..]
+            | [0xfc, 0x80..=0x83, ..]
+    )
 }
 
 fn push_encoded(out: &mut String, byte: u8) {
@@ -196,6 +213,10 @@ mod tests {
             ("/public/..%5ccheckout", PathFault::Hidden),
             ("/public\\..\\checkout", PathFault::Hidden),
             ("/checkout%00", PathFault::Hidden),
+            ("/%c1%a3heckout/x", PathFault::Overlong),
+            ("/public%C0%AFcheckout/x", PathFault::Overlong),
+            ("/public/%c0%ae%c0%ae/checkout", PathFault::Overlong),
+            ("/public%e0%80%afcheckout", PathFault::Overlong),
             ("/check%0aout", PathFault::Hidden),
             ("/%252e%252e/checkout", PathFault::Twice),
             ("/a%252fcheckout", PathFault::Twice),

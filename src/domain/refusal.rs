@@ -198,6 +198,11 @@ impl Refusal {
         self
     }
 
+    /// A member that is text.
+    pub fn member(&self, name: &str) -> Option<&str> {
+        self.extra.get(name)?.as_str()
+    }
+
     /// The HTTP status.
     pub fn http_status(&self) -> u16 {
         self.status.unwrap_or_else(|| self.problem.status())

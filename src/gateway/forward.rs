@@ -12,6 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::asked::Asked;
 use super::core_client::STANCHION_ADMISSION;
 use super::crowd::{Crowd, Whose};
+use super::freshness;
 use super::headers::{Writer, for_shop, from_shop, put};
 use super::identify::{Pass, Visitor};
 use super::route::Ungated;
@@ -146,8 +147,15 @@ impl Shop {
         match self.proxy.forward(request, &asked.head, || permit.ends(), place, add).await {
             Ok(mut response) => {
                 from_shop(response.headers_mut());
-                if permit.admission().is_some() {
-                    keep_private(response.headers_mut());
+                match permit {
+                    Permit::Admitted(..) | Permit::Nameless(..) => {
+                        keep_private(response.headers_mut());
+                    }
+                    Permit::Free(free) => {
+                        if let Some(ms) = free.until_lobby_ms() {
+                            freshness::cap(response.headers_mut(), ms);
+                        }
+                    }
                 }
                 Ok(response)
             }
@@ -201,7 +209,7 @@ static SHARED: [HeaderName; 5] = [
     HeaderName::from_static("edge-control"),
 ];
 
-fn forget_shared(headers: &mut HeaderMap) {
+pub(super) fn forget_shared(headers: &mut HeaderMap) {
     for name in &SHARED {
         headers.remove(name);
     }
@@ -248,6 +256,7 @@ fn refusal(error: &UpstreamError) -> Refusal {
         | UpstreamError::ConnectTimeout
         | UpstreamError::ResponseTimeout
         | UpstreamError::Broken(_)
+        | UpstreamError::Framing
         | UpstreamError::UnaskedUpgrade
         | UpstreamError::NoWebSocket => {
             tracing::warn!(%error, "the shop does not answer");

@@ -107,8 +107,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Takes out of the shop's answer what only we may say.
+/// Takes out of the shop's answer what only we may say, and by which other ways the shop is reached:
+/// browsers would go there, round the line.
 pub(super) fn from_shop(headers: &mut HeaderMap) {
+    headers.remove(header::ALT_SVC);
     let ours: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("stanchion-")).cloned().collect();
     for name in ours {

@@ -16,7 +16,7 @@ use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
 use crate::room::keys::Keys;
 
-const TICKET_HEADER: HeaderName = HeaderName::from_static("stanchion-ticket");
+pub(super) const TICKET_HEADER: HeaderName = HeaderName::from_static("stanchion-ticket");
 pub(super) const ADMISSION_HEADER: HeaderName = HeaderName::from_static("stanchion-admission");
 
 /// The right to check out, and the token that proves it to others.

@@ -17,7 +17,8 @@ use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
 use super::{
-    Gateway, auth, bypass, draw, https, leaving, limiter, own, queue_page, renewal, tie, waiting,
+    Gateway, auth, bypass, draw, first_name, https, leaving, limiter, own, queue_page, renewal,
+    tie, waiting,
 };
 use crate::domain::limits::{AddressKey, Deed, Subject};
 use crate::domain::refusal::{Problem, Refusal};
@@ -37,7 +38,12 @@ impl Gateway {
         if let Some(response) = self.https.redirect(asked).filter(|_| !is_question) {
             return Ok(Way::Done(response));
         }
-        route::decide(asked, &self.sales, now_ms).map(Way::To)
+        let route = route::decide(asked, &self.sales, now_ms)?;
+        let first = self.hostnames.first().map_or("", String::as_str);
+        Ok(match first_name::elsewhere(asked, &route, first) {
+            Some(response) => Way::Done(response),
+            None => Way::To(route),
+        })
     }
 
     /// Steps 2 to 5.
@@ -110,6 +116,7 @@ impl Gateway {
     ) -> Result<Response<Body>, Refusal> {
         self.refuse_foreign(asked)?;
         match call {
+            Call::Back => Ok(respond::see_other(&sale.queue_url())),
             Call::Draw => draw::proof(sale),
             Call::Stock => waiting::stock(sale),
             Call::Status => self.polled(asked, sale, now_ms),
@@ -264,7 +271,8 @@ impl Gateway {
         sale: &SaleGate,
         now_ms: u64,
     ) -> Result<Visitor, Refusal> {
-        let account = self.accounts.ask(asked.headers(), asked.client.ip, now_ms).await;
+        let (client, host) = (&asked.client, &asked.head.authority);
+        let account = self.accounts.ask(asked.headers(), client, host, now_ms).await;
         let visitor = identify::visitor(asked, sale, &self.keys, now_ms, account)?;
         match visitor.account {
             // Whoever has a place or a pass goes on with it.

@@ -1,7 +1,7 @@
 //! The queue in place of what was asked for, and the queue page itself.
 
 use hyper::header::{self, HeaderValue};
-use hyper::{Method, Response, StatusCode};
+use hyper::{Method, Response, StatusCode, Uri};
 
 use super::asked::{Asked, own_path};
 use super::cookies::Kind as Token;
@@ -41,7 +41,8 @@ pub(super) async fn at_gate(
     } else {
         StatusCode::from_u16(sale.settings.queue_status).unwrap_or(StatusCode::OK)
     };
-    let wanted = Wanted { next: asked.again(), at_gate: true, not_submitted, status };
+    let next = if not_submitted { came_from(asked, sale) } else { asked.again().to_owned() };
+    let wanted = Wanted { next: &next, at_gate: true, not_submitted, status };
     let leads_on = may_move(asked, sale, visitor);
     let mut response = if !leads_on && visitor.is_newcomer() {
         newcomers(asked, sale, wanted, login_url)
@@ -63,6 +64,16 @@ pub(super) async fn at_gate(
         waiting::end_cookie(&mut response, Token::Pass, sale, asked.client.https);
     }
     Ok(response)
+}
+
+/// Where somebody goes on whose form was not submitted: to the page with the form, since asking for
+/// where it was sent to may be an error.
+fn came_from(asked: &Asked, sale: &SaleGate) -> String {
+    let referer = asked.text(header::REFERER).and_then(|raw| raw.parse::<Uri>().ok());
+    let path = referer
+        .filter(|from| from.authority().is_some_and(|it| it.as_str() == asked.head.authority))
+        .and_then(|from| from.path_and_query().map(|path| path.as_str().to_owned()));
+    path.filter(|path| own_path(path).is_some()).unwrap_or_else(|| sale.way_in())
 }
 
 /// Whether the request itself may take the visitor on.

@@ -7,6 +7,7 @@ use hyper::header;
 use serde::de::DeserializeOwned;
 
 use super::asked::Asked;
+use super::fields;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::{self, CollectError};
 
@@ -72,10 +73,15 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     Ok(value)
 }
 
-/// The fields of a form as the same struct reads them from JSON: all are text.
+/// The fields of a form as the same struct reads them from JSON: all are text. Others are passed
+/// over: what writes forms for shops adds fields of its own to each.
 fn form_fields<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     let mut fields = serde_json::Map::new();
+    let known = fields::of::<T>();
     for (name, value) in form_urlencoded::parse(bytes) {
+        if !known.contains(&name.as_ref()) {
+            continue;
+        }
         let twice = fields.insert(name.clone().into_owned(), value.into_owned().into()).is_some();
         if twice {
             return Err(Refusal::bad_request(&name, "must be given once"));
@@ -111,5 +117,7 @@ mod tests {
         let twice = form_fields::<Fields>(b"sku=a&sku=b").unwrap_err();
         assert!(twice.detail.starts_with("sku: "), "{}", twice.detail);
         assert_eq!(form_fields::<Fields>(b"sku=a%20b").unwrap().sku, "a b");
+        let more = b"utf8=%E2%9C%93&_csrf=abc&sku=a&commit=Buy&commit=Buy";
+        assert_eq!(form_fields::<Fields>(more).unwrap().sku, "a", "a framework's own fields");
     }
 }

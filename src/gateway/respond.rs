@@ -19,6 +19,9 @@ use crate::http::body::{self, Body};
 /// Tells machines what kind of answer this is.
 pub(super) const STANCHION_ANSWER: HeaderName = HeaderName::from_static("stanchion-answer");
 
+/// The member of a refusal that names the methods there are, for `Allow`.
+pub(super) const ALLOWED: &str = "allow";
+
 /// Tells operators which hop failed, and how (RFC 9209).
 pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
@@ -222,6 +225,9 @@ pub(super) fn refusal(refusal: &Refusal, reader: Reader, place: &Place<'_>) -> R
         }
     };
     retry_after(response.headers_mut(), refusal);
+    if let Some(allowed) = refusal.member(ALLOWED) {
+        put(response.headers_mut(), header::ALLOW, allowed);
+    }
     response
 }
 
@@ -287,16 +293,20 @@ pub(super) fn share(
     known: &ArcSwap<Vec<String>>,
 ) {
     let ours = |headers: &HeaderMap| headers.contains_key(STANCHION_ANSWER);
-    let Some(origin) = origin.filter(|_| ours(response.headers())) else { return };
-    if !known.load().iter().any(|known| *origin == known.as_str()) {
+    let known = known.load();
+    if known.is_empty() || !ours(response.headers()) {
         return;
     }
     let headers = response.headers_mut();
+    // To everybody: a cache may give one's answer to another.
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    let is_known = |origin: &&HeaderValue| known.iter().any(|known| **origin == known.as_str());
+    let Some(origin) = origin.filter(is_known) else { return };
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
     let readable = HeaderValue::from_static(
-        "Retry-After, RateLimit, RateLimit-Policy, Stanchion-Answer, Idempotent-Replayed",
+        "Retry-After, RateLimit, RateLimit-Policy, Stanchion-Answer, Stanchion-Admission, \
+         Idempotent-Replayed",
     );
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
-    headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }

@@ -7,6 +7,9 @@ use uuid::Uuid;
 use super::asked::Asked;
 use super::auth;
 use super::forward::DOTS;
+use super::pipeline::is_read;
+use super::reader::Reader;
+use super::respond::ALLOWED;
 use super::sale::SaleGate;
 use crate::domain::refusal::{Problem, Refusal};
 
@@ -17,6 +20,12 @@ pub(super) struct Ungated<'a> {
 }
 
 impl Ungated<'_> {
+    /// The milliseconds until the lobby of the sale that the path belongs to, if that is to come.
+    pub(super) fn until_lobby_ms(&self) -> Option<u64> {
+        let room = &self.outside?.room;
+        room.glance().control.lobby_opens_ms.checked_sub(room.now_ms())
+    }
+
     /// Comes when the request would need one.
     pub(super) fn ends(&self) -> BoxFuture<'static, ()> {
         match self.outside {
@@ -63,6 +72,8 @@ pub(super) enum Own<'a> {
 pub(super) enum Call {
     /// The queue page.
     Page,
+    /// To the queue page, from where a form was sent to.
+    Back,
     /// Join.
     Join,
     /// The status body.
@@ -148,26 +159,34 @@ fn own<'a>(asked: &Asked, sales: &'a [SaleGate]) -> Result<Own<'a>, Refusal> {
         ["assets", name] => get(method).map(|()| Own::Asset((*name).to_owned())),
         ["problems", name] => get(method).map(|()| Own::Problem((*name).to_owned())),
         ["pass"] if method == Method::POST => Ok(Own::Redeem),
-        ["pass"] => get(method).map(|()| Own::PassPage),
+        ["pass"] if is_read(method) => Ok(Own::PassPage),
+        ["pass"] => Err(wrong_method("GET or POST", "GET, HEAD, POST")),
         [""] => Err(not_found("there is nothing here; the queue is at /_stanchion/SALE")),
         [sale, call @ ..] => {
             let known = sales.iter().find(|known| known.id().as_str() == *sale);
             let sale = known.ok_or_else(|| {
                 Refusal::new(Problem::UnknownSale, format!("there is no sale '{sale}' here"))
             })?;
-            self::call(method, call).map(|call| Own::Sale(sale, call))
+            self::call(asked, call).map(|call| Own::Sale(sale, call))
         }
         [] => Err(not_found("there is nothing here")),
     }
 }
 
-fn call(method: &Method, parts: &[&str]) -> Result<Call, Refusal> {
+fn call(asked: &Asked, parts: &[&str]) -> Result<Call, Refusal> {
+    let method = asked.method();
     let id = |raw: &str| {
         Uuid::parse_str(raw)
             .map_err(|_| Refusal::new(Problem::UnknownOrder, "the id of a reservation is a UUID"))
     };
     match parts {
         [] => get(method).map(|()| Call::Page),
+        // A tab that is restored after a form was answered, or Enter in the address bar.
+        ["join" | "claim" | "leave" | "recover"]
+            if is_read(method) && asked.reader() == Reader::Person =>
+        {
+            Ok(Call::Back)
+        }
         ["join"] => post(method).map(|()| Call::Join),
         ["claim"] => post(method).map(|()| Call::Claim),
         ["leave"] => post(method).map(|()| Call::Leave),
@@ -179,7 +198,8 @@ fn call(method: &Method, parts: &[&str]) -> Result<Call, Refusal> {
         ["receipt"] => get(method).map(|()| Call::Receipt),
         ["stock"] => get(method).map(|()| Call::Stock),
         ["reservations"] if method == Method::POST => Ok(Call::Reserve),
-        ["reservations"] => get(method).map(|()| Call::Orders),
+        ["reservations"] if is_read(method) => Ok(Call::Orders),
+        ["reservations"] => Err(wrong_method("GET or POST", "GET, HEAD, POST")),
         ["reservations", order, "release"] => {
             post(method)?;
             id(order).map(Call::Release)
@@ -193,18 +213,16 @@ fn call(method: &Method, parts: &[&str]) -> Result<Call, Refusal> {
 }
 
 fn get(method: &Method) -> Result<(), Refusal> {
-    match *method {
-        Method::GET | Method::HEAD => Ok(()),
-        _ => Err(wrong_method("GET")),
-    }
+    if is_read(method) { Ok(()) } else { Err(wrong_method("GET", "GET, HEAD")) }
 }
 
 fn post(method: &Method) -> Result<(), Refusal> {
-    if method == Method::POST { Ok(()) } else { Err(wrong_method("POST")) }
+    if method == Method::POST { Ok(()) } else { Err(wrong_method("POST", "POST")) }
 }
 
-fn wrong_method(right: &str) -> Refusal {
-    Refusal::bad_request("method", format!("must be {right} here")).status(405)
+fn wrong_method(right: &str, allow: &str) -> Refusal {
+    let detail = format!("must be {right} here");
+    Refusal::bad_request("method", detail).status(405).with(ALLOWED, allow)
 }
 
 /// 404 of ours.

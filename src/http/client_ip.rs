@@ -91,7 +91,26 @@ fn raw_elements<'a>(
 ) -> impl Iterator<Item = Option<&'a str>> + use<'a> {
     headers.get_all(name).iter().flat_map(|line| {
         let text = line.to_str().ok();
-        text.map_or_else(|| vec![None], |text| text.split(',').map(|e| Some(e.trim())).collect())
+        text.map_or_else(
+            || vec![None],
+            |text| unquoted(text, ',').map(|e| Some(e.trim())).collect(),
+        )
+    })
+}
+
+/// The parts between separators that stand outside of quotes: a client may have written what is
+/// within, as a host does.
+fn unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |letter| {
+        let is_bare = !is_quoted;
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            _ => {}
+        }
+        is_bare && letter == separator
     })
 }
 
@@ -109,7 +128,7 @@ fn parse_hop(raw: &str) -> Option<IpAddr> {
 
 /// A parameter of one `Forwarded` element; two of the same name are nobody's word.
 fn parameter<'a>(element: &'a str, wanted: &str) -> Option<&'a str> {
-    let mut found = element.split(';').filter_map(|pair| {
+    let mut found = unquoted(element, ';').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         name.trim().eq_ignore_ascii_case(wanted).then_some(value.trim())
     });
@@ -120,7 +139,7 @@ fn parameter<'a>(element: &'a str, wanted: &str) -> Option<&'a str> {
 /// The scheme that the nearest proxy saw.
 fn claimed_https(headers: &HeaderMap) -> Option<bool> {
     let proto = elements(headers, &X_FORWARDED_PROTO).last().or_else(|| {
-        let nearest = elements(headers, &FORWARDED).last()?;
+        let nearest = raw_elements(headers, &FORWARDED).last()??;
         parameter(nearest, "proto")
     })?;
     Some(proto.trim_matches('"').eq_ignore_ascii_case("https"))
@@ -193,6 +212,9 @@ mod tests {
         let odd = [("forwarded", "for=\"[2001:db8::7]:1\";proto=https")];
         assert_eq!(find("127.0.0.2", &odd).ip, ip("2001:db8::7"));
         assert_eq!(find("127.0.0.2", &[("forwarded", "for=\"[::1]\";for=2")]).ip, ip("127.0.0.2"));
+        let within = [("forwarded", "for=203.0.113.9;host=\"x, for=6.6.6.6;proto=https\"")];
+        assert_eq!(find("127.0.0.2", &within).ip, ip("203.0.113.9"), "within quotes");
+        assert!(!find("127.0.0.2", &within).https);
         let many = "127.0.0.2,".repeat(500) + "127.0.0.2";
         assert_eq!(find("127.0.0.2", &[("x-forwarded-for", &many)]).ip, ip("127.0.0.2"));
     }

@@ -41,11 +41,11 @@ pub(super) async fn serve<H, F>(
         return;
     }
     let welcomed = Box::pin(welcome(&mut stream, address, &options)).await;
-    let Some((address, guest)) = welcomed else { return };
+    let Some((address, tls, guest)) = welcomed else { return };
     let guest = Arc::new(guest);
     let lingering = Lingering::new();
     let stream = Watched::new(stream, options.bounds.read, lingering.clone());
-    let peer = Peer { address, tls: false, presented: None, guest: Arc::clone(&guest) };
+    let peer = Peer { address, tls, presented: None, guest: Arc::clone(&guest) };
     let life = Life::new(peer, lingering, stop, Arc::clone(&options));
     if options.certificates.is_some() {
         Box::pin(secured(stream, life, guest, options, handler)).await;
@@ -120,21 +120,23 @@ where
     }
 }
 
-/// Who it is, and whether there is room for one more of its address. Both before anything else is
+/// Who it is, whether it has spoken TLS to a balancer, and whether there is room for one more of its address. Both before anything else is
 /// read, so that a flood costs no handshake.
 async fn welcome(
     stream: &mut TcpStream,
     socket: SocketAddr,
     options: &Options,
-) -> Option<(SocketAddr, Guest)> {
-    let mut address = socket;
+) -> Option<(SocketAddr, bool, Guest)> {
+    let (mut address, mut tls) = (socket, false);
     if options.proxy_protocol {
         if !options.trusted.contains(socket.ip()) {
             tracing::debug!("a stranger at a listener for load balancers was turned away");
             return None;
         }
         match proxy_protocol::read(stream, options.bounds.proxy_header).await {
-            Ok(Announced::Client(client)) => address = client,
+            Ok(Announced::Client { address: theirs, tls: spoken }) => {
+                (address, tls) = (theirs, spoken);
+            }
             Ok(Announced::Itself) => {}
             Err(error) => {
                 tracing::debug!(%error, "a load balancer's connection was closed");
@@ -144,10 +146,10 @@ async fn welcome(
     }
     let Some(guests) = options.guests.as_ref().filter(|_| !options.trusted.contains(address.ip()))
     else {
-        return Some((address, Guest::uncounted()));
+        return Some((address, tls, Guest::uncounted()));
     };
     match guests.enter(address.ip()) {
-        Ok(guest) => Some((address, guest)),
+        Ok(guest) => Some((address, tls, guest)),
         Err(error) => {
             tracing::debug!(%error, "a connection was turned away");
             None

@@ -22,6 +22,9 @@ pub enum UpstreamError {
     /// The connection broke, or what came is not HTTP.
     #[error("the response is broken: {0}")]
     Broken(hyper::Error),
+    /// It says its length in ways that cannot both be true, or is coded for us alone.
+    #[error("the response says its length in a way that cannot be believed")]
+    Framing,
     /// It left HTTP without being asked to.
     #[error("an upgrade that nobody asked for")]
     UnaskedUpgrade,
@@ -46,9 +49,11 @@ impl UpstreamError {
     /// The status for the client.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Connect(_) | Self::Broken(_) | Self::UnaskedUpgrade | Self::NoWebSocket => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::Connect(_)
+            | Self::Broken(_)
+            | Self::Framing
+            | Self::UnaskedUpgrade
+            | Self::NoWebSocket => StatusCode::BAD_GATEWAY,
             Self::ConnectTimeout | Self::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Full => StatusCode::SERVICE_UNAVAILABLE,
             Self::BodySlow => StatusCode::REQUEST_TIMEOUT,
@@ -70,6 +75,7 @@ impl UpstreamError {
                 "stanchion; error=http_response_incomplete"
             }
             Self::Broken(error) if error.is_parse() => "stanchion; error=http_protocol_error",
+            Self::Framing => "stanchion; error=http_protocol_error",
             Self::Broken(_) => "stanchion; error=connection_terminated",
             Self::UnaskedUpgrade | Self::NoWebSocket => "stanchion; error=http_upgrade_failed",
             Self::Full => "stanchion; error=connection_limit_reached",

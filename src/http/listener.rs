@@ -28,7 +28,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 pub struct Peer {
     /// Of the socket, or as a load balancer announced it; no header is believed yet.
     pub address: SocketAddr,
-    /// Whether the connection is encrypted.
+    /// Whether the connection is encrypted, up to us or up to a load balancer that says so.
     pub tls: bool,
     /// What was shown to a client that asked for a name.
     pub presented: Option<Arc<Presented>>,

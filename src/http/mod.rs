@@ -13,6 +13,7 @@ mod connection;
 pub mod cores;
 mod failure;
 mod fetched;
+mod framing;
 mod gathered;
 pub mod guard;
 pub mod guests;

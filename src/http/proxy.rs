@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::body::{self, Body, BodyError};
 use super::fetched::Fetched;
+use super::framing;
 use super::gathered::gather;
 use super::guard::{Head, Upgrade};
 use super::held::Held;
@@ -129,7 +130,8 @@ impl Proxy {
         add(onward.headers_mut());
 
         if let Some(shared) = shared {
-            let (response, seat) = self.upstream.send_shared(shared, onward, &progress).await?;
+            let (mut response, seat) = self.upstream.send_shared(shared, onward, &progress).await?;
+            framing::settle(response.headers_mut())?;
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 return Err(UpstreamError::UnaskedUpgrade);
             }
@@ -139,7 +141,8 @@ impl Proxy {
                 None => answer,
             });
         }
-        let response = self.upstream.send(onward, &progress).await?;
+        let mut response = self.upstream.send(onward, &progress).await?;
+        framing::settle(response.headers_mut())?;
         match (response.status() == StatusCode::SWITCHING_PROTOCOLS, leaving) {
             (true, Some((client, ends))) => {
                 self.tunnelled(response, client, key.as_ref(), ends, place)

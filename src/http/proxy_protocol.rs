@@ -14,6 +14,9 @@ const REST_BYTES_MAX: usize = 4 * 1024;
 /// What every version 2 header begins with; nothing of another protocol does.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 const WORD: &[u8] = b"PROXY ";
+/// The field about TLS, and the bit that the client speaks it.
+const SSL: u8 = 0x20;
+const CLIENT_SSL: u8 = 0x01;
 
 /// What a header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +24,12 @@ pub(super) enum Announced {
     /// The balancer speaks for itself, as in its health checks, or does not know for whom.
     Itself,
     /// The connection is of this client.
-    Client(SocketAddr),
+    Client {
+        /// Where it comes from.
+        address: SocketAddr,
+        /// Whether it speaks TLS to the balancer, which takes it off: told in version 2 alone.
+        tls: bool,
+    },
 }
 
 /// Why a connection is closed before anything of it is believed.
@@ -105,7 +113,7 @@ fn parse_line(line: &[u8]) -> Result<Announced, HeaderFault> {
         plain.then(|| raw.parse().ok()).flatten()
     };
     match (address(source), address(target), port(source_port), port(target_port)) {
-        (Some(source), Some(_), Some(port), Some(_)) => Ok(client(source, port)),
+        (Some(source), Some(_), Some(port), Some(_)) => Ok(client(source, port, false)),
         _ => Err(malformed("an address or a port that is none")),
     }
 }
@@ -138,7 +146,8 @@ fn parse_addresses(family: u8, rest: &[u8]) -> Result<Announced, HeaderFault> {
         0x00 => Ok(Announced::Itself),
         0x11 => match rest {
             [a, b, c, d, _, _, _, _, high, low, _, _, ..] => {
-                Ok(client([*a, *b, *c, *d].into(), u16::from_be_bytes([*high, *low])))
+                let port = u16::from_be_bytes([*high, *low]);
+                Ok(client([*a, *b, *c, *d].into(), port, says_tls(&rest[12..])))
             }
             _ => Err(short),
         },
@@ -149,14 +158,28 @@ fn parse_addresses(family: u8, rest: &[u8]) -> Result<Announced, HeaderFault> {
                 return Err(short);
             };
             let port = port.iter().fold(0, |port, byte| port << 8 | u16::from(*byte));
-            Ok(client(IpAddr::from(*source), port))
+            Ok(client(IpAddr::from(*source), port, says_tls(&rest[36..])))
         }
         _ => Err(HeaderFault::Malformed("neither TCP over IPv4 nor over IPv6")),
     }
 }
 
-fn client(ip: IpAddr, port: u16) -> Announced {
-    Announced::Client(SocketAddr::new(ip.to_canonical(), port))
+fn client(ip: IpAddr, port: u16, tls: bool) -> Announced {
+    Announced::Client { address: SocketAddr::new(ip.to_canonical(), port), tls }
+}
+
+/// What `PP2_TYPE_SSL` among the fields after the addresses says of the client's connection. Fields
+/// that are cut short say nothing.
+fn says_tls(mut fields: &[u8]) -> bool {
+    while let [kind, high, low, rest @ ..] = fields {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let Some((value, others)) = rest.split_at_checked(length) else { return false };
+        if *kind == SSL {
+            return value.first().is_some_and(|bits| bits & CLIENT_SSL != 0);
+        }
+        fields = others;
+    }
+    false
 }
 
 #[cfg(test)]
@@ -174,7 +197,11 @@ mod tests {
     }
 
     fn of(address: &str) -> Announced {
-        Announced::Client(address.parse().unwrap())
+        Announced::Client { address: address.parse().unwrap(), tls: false }
+    }
+
+    fn by_tls(address: &str) -> Announced {
+        Announced::Client { address: address.parse().unwrap(), tls: true }
     }
 
     fn binary(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
@@ -187,7 +214,12 @@ mod tests {
         let six = [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[9], &[0; 16], &[0x11, 0xd7, 1, 187]];
         let mapped = [&[0; 10][..], &[255, 255, 203, 0, 113, 9], &[0; 16], &[0x11, 0xd7, 1, 187]];
         let four = [203, 0, 113, 9, 10, 0, 0, 1, 0x11, 0xd7, 1, 187];
-        let with_tlvs = [&four[..], &[0x20, 0, 3, 1, 2, 3]].concat();
+        let with_tlvs = [&four[..], &[0x04, 0, 3, 1, 2, 3]].concat();
+        let ssl = |bits| [0x20, 0, 5, bits, 0, 0, 0, 0];
+        let encrypted = [&with_tlvs[..], &ssl(0x07)].concat();
+        let plain = [&four[..], &ssl(0)].concat();
+        let cut = [&four[..], &[0x20, 0, 5, 1]].concat();
+        let six_encrypted = [&six.concat()[..], &ssl(1)].concat();
         for (header, wanted) in [
             (b"PROXY TCP4 203.0.113.9 10.0.0.1 4567 443\r\n".to_vec(), of("203.0.113.9:4567")),
             (b"PROXY TCP6 2001:db8::9 ::1 4567 443\r\n".to_vec(), of("[2001:db8::9]:4567")),
@@ -196,6 +228,10 @@ mod tests {
             (b"PROXY UNKNOWN ffff::1 who knows\r\n".to_vec(), Announced::Itself),
             (binary(0x21, 0x11, &four), of("203.0.113.9:4567")),
             (binary(0x21, 0x11, &with_tlvs), of("203.0.113.9:4567")),
+            (binary(0x21, 0x11, &encrypted), by_tls("203.0.113.9:4567")),
+            (binary(0x21, 0x11, &plain), of("203.0.113.9:4567")),
+            (binary(0x21, 0x11, &cut), of("203.0.113.9:4567")),
+            (binary(0x21, 0x21, &six_encrypted), by_tls("[2001:db8::9]:4567")),
             (binary(0x21, 0x21, &six.concat()), of("[2001:db8::9]:4567")),
             (binary(0x21, 0x21, &mapped.concat()), of("203.0.113.9:4567")),
             (binary(0x20, 0x00, &[]), Announced::Itself),

@@ -1,6 +1,5 @@
 //! Forward-auth: the shop is asked with the visitor's own cookies who is signed in.
 
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +16,9 @@ use crate::domain::id::AccountId;
 use crate::domain::limits::Quota;
 use crate::gateway::answers::{Answers, Known};
 use crate::gateway::cookies;
-use crate::gateway::headers::put;
+use crate::gateway::headers::{for_shop, put};
 use crate::http::body;
+use crate::http::client_ip::Client;
 use crate::http::paced::Progress;
 use crate::http::upstream::{Times, Upstream};
 
@@ -43,7 +43,8 @@ const FAILURES_MAX: u32 = 5;
 pub(in crate::gateway) struct ForwardAuth {
     upstream: Upstream,
     uri: Uri,
-    host: String,
+    /// Its name, if it has one; else it is asked by the name that the visitor asked for.
+    host: Option<String>,
     header: HeaderName,
     remember: Duration,
     asking: Semaphore,
@@ -79,7 +80,7 @@ impl ForwardAuth {
         Ok(Self {
             upstream,
             uri: Uri::from(path.clone()),
-            host: authority.to_string(),
+            host: is_name(authority.host()).then(|| authority.to_string()),
             header: settings.header.parse().map_err(|_| AccountsError::Header)?,
             remember: settings.cache.duration(),
             asking: Semaphore::new(ASKING_MAX),
@@ -95,7 +96,12 @@ impl ForwardAuth {
     }
 
     /// Who is signed in, by the cookies of a request.
-    pub(super) async fn ask(&self, headers: &HeaderMap, address: IpAddr) -> Vouched {
+    pub(super) async fn ask(
+        &self,
+        headers: &HeaderMap,
+        client: &Client,
+        authority: &str,
+    ) -> Vouched {
         let mut evidence = HeaderMap::new();
         for value in headers.get_all(header::COOKIE) {
             evidence.append(header::COOKIE, value.clone());
@@ -106,7 +112,7 @@ impl ForwardAuth {
             return Vouched::Nobody;
         }
         let question = question(&evidence);
-        let asker = self.askers.of(address);
+        let asker = self.askers.of(client.ip);
         match self.known.known(&question) {
             Known::Answer(answer) => return answer,
             Known::Asking => {}
@@ -116,8 +122,31 @@ impl ForwardAuth {
                 }
             }
         }
-        let answer = self.known.get(question, async || self.ask_seated(evidence, &asker).await);
+        let asker = &asker;
+        let whole = async move || {
+            self.surround(&mut evidence, headers, client, authority);
+            self.ask_seated(evidence, asker).await
+        };
+        let answer = self.known.get(question, whole);
         tokio::time::timeout(PATIENCE, answer).await.unwrap_or(Vouched::Unknown)
+    }
+
+    /// What else the shop hears with a request of the visitor's own: it may refuse another host, send
+    /// what came by http to https, or know a session only with its browser.
+    fn surround(
+        &self,
+        evidence: &mut HeaderMap,
+        headers: &HeaderMap,
+        client: &Client,
+        authority: &str,
+    ) {
+        for name in [header::USER_AGENT, header::ACCEPT_LANGUAGE] {
+            if let Some(value) = headers.get(&name) {
+                evidence.insert(name, value.clone());
+            }
+        }
+        for_shop(evidence, client, authority);
+        put(evidence, header::HOST, self.host.as_deref().unwrap_or(authority));
     }
 
     /// The answer, and how long it is kept.
@@ -155,7 +184,6 @@ impl ForwardAuth {
         let mut request = Request::new(body::empty());
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = evidence;
-        put(request.headers_mut(), header::HOST, &self.host);
         let answer = match self.upstream.send(request, &Progress::default()).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -164,8 +192,8 @@ impl ForwardAuth {
             }
         };
         let status = answer.status();
-        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            tracing::warn!(%status, "the account source fails");
+        if !is_answer(status) {
+            tracing::warn!(%status, "the account source does not say who is signed in");
             return Vouched::Unknown;
         }
         let (parts, incoming) = answer.into_parts();
@@ -196,6 +224,26 @@ impl ForwardAuth {
             failing.until = Some(Instant::now() + UNKNOWN_KEPT);
         }
     }
+}
+
+/// Whether a status says who is signed in, or that nobody is: a refusal, or the way to where one
+/// signs in. Anything else is a fault of the question, and no word about the visitor.
+fn is_answer(status: StatusCode) -> bool {
+    status.is_success()
+        || matches!(
+            status,
+            StatusCode::UNAUTHORIZED
+                | StatusCode::FORBIDDEN
+                | StatusCode::FOUND
+                | StatusCode::SEE_OTHER
+                | StatusCode::TEMPORARY_REDIRECT
+        )
+}
+
+/// Whether a host is a name of its own, rather than where something listens.
+fn is_name(host: &str) -> bool {
+    let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    !is_address && host != "localhost"
 }
 
 fn question(evidence: &HeaderMap) -> Question {

@@ -5,7 +5,6 @@ mod askers;
 mod forward_auth;
 mod jwt;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use hyper::HeaderMap;
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Settings;
 use crate::config::settings::AccountSource;
 use crate::domain::id::AccountId;
+use crate::http::client_ip::Client;
 use forward_auth::ForwardAuth;
 use jwt::SignedCookie;
 
@@ -76,11 +76,17 @@ impl Accounts {
         })
     }
 
-    /// Who is signed in on a request from `address`, at `now_ms` of the room's clock.
-    pub(super) async fn ask(&self, headers: &HeaderMap, address: IpAddr, now_ms: u64) -> Vouched {
+    /// Who is signed in on a request to `authority`, at `now_ms` of the room's clock.
+    pub(super) async fn ask(
+        &self,
+        headers: &HeaderMap,
+        client: &Client,
+        authority: &str,
+        now_ms: u64,
+    ) -> Vouched {
         match self {
             Self::Nobody => Vouched::NotAsked,
-            Self::Asked(shop) => shop.ask(headers, address).await,
+            Self::Asked(shop) => shop.ask(headers, client, authority).await,
             Self::Signed(cookie) => cookie.read(headers, now_ms),
         }
     }
