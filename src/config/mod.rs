@@ -2,6 +2,7 @@
 
 mod advice;
 mod clients;
+mod crossed;
 mod cure;
 pub mod defaults;
 mod document;

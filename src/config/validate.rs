@@ -26,6 +26,7 @@ pub(super) fn validate(settings: &Settings, now: jiff::Timestamp, findings: &mut
     account(&settings.account, findings);
     limits(&settings.limits, findings);
     super::sales::validate(settings, now, findings);
+    super::crossed::validate(settings, findings);
 }
 
 fn public(public: &Public, findings: &mut Findings<'_, '_>) {
