@@ -19,6 +19,10 @@ use crate::fixture::{Ground, client};
 const ANSWERS: u32 = 0;
 const FAILS: u32 = 1;
 const HANGS: u32 = 2;
+/// As frameworks are: it knows its host, https, and a session by its browser.
+const STRICT: u32 = 3;
+/// There is no such page.
+const LOST: u32 = 4;
 
 /// A shop that counts the questions and can be told to stop answering. `user=NAME` is signed in.
 #[derive(Default)]
@@ -50,7 +54,18 @@ impl Whoami {
 async fn whoami(State(shop): State<Arc<Whoami>>, headers: HeaderMap) -> Response {
     shop.questions.fetch_add(1, Ordering::Relaxed);
     assert!(!headers.contains_key("authorization"), "that is the shop's own");
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match shop.mood.load(Ordering::Relaxed) {
+        STRICT if text("host").is_none() || text("host") != text("x-forwarded-host") => {
+            return StatusCode::BAD_REQUEST.into_response();
+        }
+        STRICT if text("x-forwarded-proto") != Some("https") => {
+            return StatusCode::MOVED_PERMANENTLY.into_response();
+        }
+        STRICT if text("user-agent") != Some("Browser/1") => {
+            return StatusCode::UNAUTHORIZED.into_response();
+        }
+        LOST => return StatusCode::NOT_FOUND.into_response(),
         FAILS => return StatusCode::BAD_GATEWAY.into_response(),
         HANGS => std::future::pending::<()>().await,
         _ => {}
@@ -227,4 +242,24 @@ async fn a_place_of_an_account_counts_for_nobody_else() {
     let (hers, his) = (claims(&ann.ticket), claims(&bob.ticket));
     assert_ne!(hers["sub"], his["sub"], "a place of his own");
     assert_eq!((&hers["acct"], &his["acct"]), (&json!("ann"), &json!("bob")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_is_asked_as_the_visitor_asks_and_a_fault_of_the_question_is_no_word_about_him() {
+    let house = House::start("asvisitor", |config| {
+        config.set("sale.0.require_account", true).unwrap();
+    })
+    .await;
+    house.device("user=warm", "10.0.0.1").join("warm").await;
+    let join = async |user: &str, agent: &str| {
+        let device = house.device(&format!("user={user}"), "10.0.0.2");
+        let headers =
+            [("idempotency-key", user), ("user-agent", agent), ("x-forwarded-proto", "https")];
+        device.post("join", &headers, &json!({})).await.status.as_u16()
+    };
+    house.shop.turns(STRICT);
+    assert_eq!(join("ann", "Browser/1").await, 201);
+    assert_eq!(join("bob", "Other/1").await, 401, "nobody is signed in with that browser");
+    house.shop.turns(LOST);
+    assert_eq!(join("cyd", "Browser/1").await, 503, "a page that is not there says nothing");
 }

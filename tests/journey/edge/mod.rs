@@ -2,6 +2,7 @@
 //! people's tools say of it: `scripts/conformance`.
 
 mod admitted;
+mod answered;
 mod answers;
 mod browser;
 mod bypass;
@@ -18,6 +19,7 @@ mod handover;
 mod landing;
 mod leaving;
 mod limits;
+mod names;
 mod neighbours;
 pub(crate) mod origin;
 mod passes;
