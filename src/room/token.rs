@@ -1,12 +1,12 @@
 //! Tickets and admissions as signed tokens. What is not verified here does not exist.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use super::keys::Keys;
 use super::ticket_token::{self, Look, TicketToken};
@@ -64,14 +64,13 @@ impl Keys {
     }
 
     /// Reads an admission that we signed, of any sale, epoch and time: whether it counts is for
-    /// [`Admission::holds`] to say. A token once verified is recognised by its hash.
+    /// [`Admission::holds`] to say. A token once verified is recognised.
     pub fn read_admission(&self, raw: &str) -> Option<Arc<Admission>> {
         if raw.len() > TOKEN_BYTES_MAX {
             return None;
         }
-        let hash: TokenHash = Sha256::digest(raw).into();
         let set = self.set();
-        if let Some(known) = set.verified.get(&hash) {
+        if let Some(known) = set.verified.get(raw) {
             return Some(known);
         }
         let header = header(raw, Algorithm::EdDSA, ADMISSION_TYP)?;
@@ -79,7 +78,7 @@ impl Keys {
         let mut rules = rules(Algorithm::EdDSA);
         rules.set_issuer(&[ISSUER]);
         let admission = Arc::new(verify::<Admission>(raw, key, &rules)?);
-        set.verified.put(hash, admission.clone());
+        set.verified.put(raw, admission.clone());
         Some(admission)
     }
 
@@ -88,8 +87,7 @@ impl Keys {
         if raw.len() > TOKEN_BYTES_MAX {
             return None;
         }
-        let hash: TokenHash = Sha256::digest(raw).into();
-        self.set().verified.get(&hash)
+        self.set().verified.get(raw)
     }
 
     /// Signs a staff pass.
@@ -136,34 +134,52 @@ fn sign(header: &Header, claims: &impl Serialize, key: &EncodingKey) -> String {
     jsonwebtoken::encode(header, claims, key).expect("a key that was parsed signs")
 }
 
-type TokenHash = [u8; 32];
-
 /// How many verified admissions are remembered in each of two halves.
 const VERIFIED_MAX: usize = 8_192;
+/// Of a token's end, which is of its signature, so much is looked up by: no two differ elsewhere
+/// alone.
+const LOOKED_UP: usize = 32;
 
-/// Verified admissions by the hash of their token. When the young half is full it becomes the
-/// old one, and the old one is forgotten.
+/// Verified admissions by their token. When the young half is full it becomes the old one, and the
+/// old one is forgotten.
 #[derive(Default)]
-pub(super) struct Verified(Mutex<Halves>);
+pub(super) struct Verified {
+    hasher: RandomState,
+    halves: Mutex<Halves>,
+}
 
+/// By a hash that nobody outside can compute.
 #[derive(Default)]
 struct Halves {
-    young: HashMap<TokenHash, Arc<Admission>>,
-    old: HashMap<TokenHash, Arc<Admission>>,
+    young: HashMap<u64, Known>,
+    old: HashMap<u64, Known>,
+}
+
+struct Known {
+    token: Box<str>,
+    admission: Arc<Admission>,
 }
 
 impl Verified {
-    fn get(&self, hash: &TokenHash) -> Option<Arc<Admission>> {
-        let halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        halves.young.get(hash).or_else(|| halves.old.get(hash)).cloned()
+    fn get(&self, token: &str) -> Option<Arc<Admission>> {
+        let key = self.key(token);
+        let halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = halves.young.get(&key).or_else(|| halves.old.get(&key));
+        known.filter(|known| *known.token == *token).map(|known| Arc::clone(&known.admission))
     }
 
-    fn put(&self, hash: TokenHash, admission: Arc<Admission>) {
-        let mut halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn put(&self, token: &str, admission: Arc<Admission>) {
+        let (key, known) = (self.key(token), Known { token: token.into(), admission });
+        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         if halves.young.len() >= VERIFIED_MAX {
             halves.old = std::mem::take(&mut halves.young);
         }
-        halves.young.insert(hash, admission);
+        halves.young.insert(key, known);
+    }
+
+    fn key(&self, token: &str) -> u64 {
+        let token = token.as_bytes();
+        self.hasher.hash_one(&token[token.len().saturating_sub(LOOKED_UP)..])
     }
 }
 
