@@ -80,7 +80,7 @@ impl Accounts {
     pub(super) async fn ask(&self, headers: &HeaderMap, address: IpAddr, now_ms: u64) -> Vouched {
         match self {
             Self::Nobody => Vouched::NotAsked,
-            Self::Asked(shop) => shop.ask(headers, address).await,
+            Self::Asked(shop) => Box::pin(shop.ask(headers, address)).await,
             Self::Signed(cookie) => cookie.read(headers, now_ms),
         }
     }
