@@ -62,36 +62,40 @@ pub(super) fn read(bytes: &Bytes, is_head: bool, map: &mut HeaderMap) -> Option<
     let mut headers = std::mem::take(map);
     headers.clear();
     headers.reserve(head.headers.len());
-    let length = fill(&mut headers, bytes, head.headers)?;
+    if !fill(&mut headers, bytes, head.headers) {
+        return None;
+    }
     let is_bodiless =
         is_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let mut response = Response::new(if is_bodiless { 0 } else { length? });
+    let length = headers.get(header::CONTENT_LENGTH).map(|text| number(text.as_bytes()));
+    // One that is there is a number, whether there is a body or not.
+    let length = match length {
+        Some(length) if is_bodiless => length.map(|_| 0),
+        None if is_bodiless => Some(0),
+        length => length.flatten(),
+    };
+    let mut response = Response::new(length?);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Some(Head { bytes: count, response })
 }
 
-/// Takes the fields over, and the one length that they tell; none if the connection ends with this
-/// answer, or its body is framed in another way.
-fn fill(
-    map: &mut HeaderMap,
-    bytes: &Bytes,
-    fields: &[httparse::Header<'_>],
-) -> Option<Option<u64>> {
-    let mut length = None;
-    for field in fields {
-        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
-        match name {
-            header::TRANSFER_ENCODING => return None,
-            header::CONNECTION if !field.value.eq_ignore_ascii_case(b"keep-alive") => return None,
-            header::CONTENT_LENGTH if length.is_some() => return None,
-            header::CONTENT_LENGTH => length = Some(number(field.value)?),
-            _ => {}
-        }
-        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value)).ok()?;
+/// Takes the fields over; false if the connection ends with this answer, or if its body is framed in
+/// another way than by one length.
+fn fill(map: &mut HeaderMap, bytes: &Bytes, fields: &[httparse::Header<'_>]) -> bool {
+    fields.iter().all(|field| {
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let value = HeaderValue::from_maybe_shared(bytes.slice_ref(field.value));
+        let (Ok(name), Ok(value)) = (name, value) else { return false };
+        let is_plain = match name {
+            header::TRANSFER_ENCODING => false,
+            header::CONNECTION => field.value.eq_ignore_ascii_case(b"keep-alive"),
+            header::CONTENT_LENGTH => !map.contains_key(header::CONTENT_LENGTH),
+            _ => true,
+        };
         map.append(name, value);
-    }
-    Some(length)
+        is_plain
+    })
 }
 
 /// Digits and nothing else.

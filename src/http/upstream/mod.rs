@@ -277,10 +277,10 @@ impl Upstream {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
         let is_shunned = |origin: &Origin| origin.well().is_shunned(now.into());
-        let mut in_turn = (0..self.origins.len())
+        let in_turn = (0..self.origins.len())
             .map(|step| &self.origins[first.wrapping_add(step) % self.origins.len()]);
         let mut failure = UpstreamError::ConnectTimeout;
-        while let Some(origin) = in_turn.next() {
+        for origin in in_turn {
             let all_shunned = || self.origins.iter().all(|origin| is_shunned(origin));
             if is_shunned(origin) && !all_shunned() {
                 continue;

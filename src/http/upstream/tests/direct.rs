@@ -1,6 +1,6 @@
 //! Answers that are framed in all kinds of ways, and connections that end where they may.
 
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Collected};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
@@ -45,7 +45,7 @@ async fn asked(upstream: &Upstream, method: Method) -> Result<(u16, String), Ups
     let answer = tokio::time::timeout(PATIENCE, asking).await.expect("no answer")?;
     let (parts, body) = answer.into_parts();
     let read = tokio::time::timeout(PATIENCE, body.collect()).await.expect("no end");
-    let text = read.map_or("broken".into(), |read| read.to_bytes());
+    let text = read.map_or("broken".into(), Collected::to_bytes);
     Ok((parts.status.as_u16(), String::from_utf8(text.to_vec()).unwrap()))
 }
 
