@@ -65,22 +65,15 @@ pub fn rfc3339(ms: u64) -> String {
         return String::new();
     }
     let (year, month, day) = date(ms / 86_400_000);
+    let digit = |number: u64| char::from(b'0' + u8::try_from(number % 10).unwrap_or(0));
+    let two = |number: u64| [digit(number / 10), digit(number)];
+    let ([y1, y2], [y3, y4], [m1, m2]) = (two(year / 100), two(year), two(month));
+    let ([d1, d2], [h1, h2]) = (two(day), two(ms / 3_600_000 % 24));
+    let ([i1, i2], [s1, s2]) = (two(ms / 60_000 % 60), two(ms / 1_000 % 60));
+    let (f1, [f2, f3]) = (digit(ms / 100), two(ms));
     let mut text = String::with_capacity(24);
-    for (number, digits, mark) in [
-        (year, 4, '-'),
-        (month, 2, '-'),
-        (day, 2, 'T'),
-        (ms / 3_600_000 % 24, 2, ':'),
-        (ms / 60_000 % 60, 2, ':'),
-        (ms / 1_000 % 60, 2, '.'),
-        (ms % 1_000, 3, 'Z'),
-    ] {
-        for digit in (0..digits).rev() {
-            let digit = u8::try_from(number / 10_u64.pow(digit) % 10).unwrap_or(0);
-            text.push(char::from(b'0' + digit));
-        }
-        text.push(mark);
-    }
+    text.extend([y1, y2, y3, y4, '-', m1, m2, '-', d1, d2, 'T', h1, h2, ':', i1, i2, ':', s1, s2]);
+    text.extend(['.', f1, f2, f3, 'Z']);
     text
 }
 

@@ -8,6 +8,7 @@ use hyper::{HeaderMap, Method, Response, StatusCode};
 
 use super::asked::{Asked, own_path};
 use super::forward::{self, DOTS};
+use super::headers::{WRITTEN_BYTES, Writer};
 use super::identify::Visitor;
 use super::queue_page;
 use super::reader::Reader;
@@ -126,7 +127,8 @@ impl Original {
     ) -> Response<Body> {
         if let Some(pass) = &visitor.pass {
             let mut response = let_through();
-            forward::vouch(response.headers_mut(), pass);
+            let mut writer = Writer::on(response.headers_mut(), WRITTEN_BYTES);
+            forward::vouch(&mut writer, pass);
             return response;
         }
         let queue_url = sale.queue_url_to(own_path(&self.target).unwrap_or(self.path.as_str()));

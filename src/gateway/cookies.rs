@@ -1,5 +1,6 @@
 //! Our two cookies: their names, reading and setting them, and hiding them from the shop.
 
+use bytes::BytesMut;
 use cookie::{Cookie, SameSite};
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderValue};
@@ -144,18 +145,15 @@ pub(super) fn end(kind: Kind, sale: &SaleId, https: bool) -> Option<HeaderValue>
 
 /// Takes our cookies out of the Cookie header; the others keep their bytes.
 pub(super) fn hide(headers: &mut HeaderMap) {
-    if !headers.contains_key(header::COOKIE) {
-        return;
+    let others = pairs(headers).filter(|pair| !pair.is_empty() && !is_ours(pair));
+    let mut joined = BytesMut::new();
+    for pair in others {
+        if !joined.is_empty() {
+            joined.extend_from_slice(b"; ");
+        }
+        joined.extend_from_slice(pair);
     }
-    let others: Vec<&[u8]> = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
-        .map(<[u8]>::trim_ascii)
-        .filter(|pair| !pair.is_empty() && !is_ours(pair))
-        .collect();
-    let joined = HeaderValue::from_bytes(&others.join(&b"; "[..]));
-    match joined {
+    match HeaderValue::from_maybe_shared(joined.freeze()) {
         Ok(value) if !value.is_empty() => {
             headers.insert(header::COOKIE, value);
         }

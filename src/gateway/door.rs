@@ -79,14 +79,14 @@ impl Gateway {
         mut request: Request<Incoming>,
         client: Client,
         peer: Peer,
-    ) -> Result<Asked, Response<Body>> {
+    ) -> Result<Box<Asked>, Response<Body>> {
         let head = match guard::check(&request, &self.sizes) {
             Ok(head) => head,
             Err(fault) => return Err(self.faulty(&request, fault)),
         };
         guard::as_http1(&mut request, &head);
         match Canonical::parse(request.uri().path()) {
-            Ok(path) => Ok(Asked::new(request, head, (client, peer), path)),
+            Ok(path) => Ok(Box::new(Asked::new(request, head, (client, peer), path))),
             Err(fault) => {
                 let refusal = Refusal::bad_request("path", fault);
                 Err(self.refused(&refusal, reader(request.headers()), None, "/"))

@@ -1,10 +1,12 @@
 //! To the shop: with an admission, or with the proof that none is needed.
 
+use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, ready};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, Response};
 use secrecy::{ExposeSecret, SecretString};
@@ -13,7 +15,7 @@ use super::asked::Asked;
 use super::core_client::STANCHION_ADMISSION;
 use super::crowd::{Crowd, Whose};
 use super::freshness;
-use super::headers::{Writer, for_shop, from_shop, put};
+use super::headers::{WRITTEN_BYTES, Writer, clean, from_shop, introduce, put};
 use super::identify::{Pass, Visitor};
 use super::route::Ungated;
 use crate::domain::id::AccountId;
@@ -21,6 +23,7 @@ use crate::domain::limits::AddressKey;
 use crate::domain::refusal::{Problem, Refusal, spread};
 use crate::domain::status::rfc3339;
 use crate::http::body::Body;
+use crate::http::hop::elements;
 use crate::http::proxy::Proxy;
 use crate::http::under_way::Place;
 use crate::http::upstream::{Upstream, UpstreamError};
@@ -31,6 +34,7 @@ const STANCHION_VISITOR: HeaderName = HeaderName::from_static("stanchion-visitor
 const STANCHION_ACCOUNT: HeaderName = HeaderName::from_static("stanchion-account");
 const STANCHION_POSITION: HeaderName = HeaderName::from_static("stanchion-position");
 const STANCHION_EXPIRES: HeaderName = HeaderName::from_static("stanchion-expires");
+const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 const STANCHION_ORIGIN_KEY: HeaderName = HeaderName::from_static("stanchion-origin-key");
 
 /// When to try again after the shop did not answer, in milliseconds; up to a fifth more.
@@ -44,6 +48,8 @@ pub(super) struct Shop {
     crowd: Arc<Crowd>,
     /// Lets the shop refuse whoever did not come through us.
     secret: Option<SecretString>,
+    /// By which this node knows a request that it has sent to the shop before (RFC 8586).
+    mark: HeaderValue,
 }
 
 /// Why a request may pass. Neither can be made up: one comes from a verified token, the other from
@@ -100,7 +106,9 @@ impl<'a> Permit<'a> {
 impl Shop {
     /// The shop behind a proxy.
     pub(super) fn new(proxy: Proxy, crowd: Arc<Crowd>, secret: Option<SecretString>) -> Self {
-        Self { proxy, crowd, secret }
+        let mark = HeaderValue::from_str(&format!("stanchion-{:016x}", rand::random::<u64>()));
+        let mark = mark.unwrap_or_else(|_| HeaderValue::from_static("stanchion"));
+        Self { proxy, crowd, secret, mark }
     }
 
     /// What is known of its addresses.
@@ -109,42 +117,53 @@ impl Shop {
     }
 
     /// Forwards a request and streams the answer.
-    pub(super) async fn forward(
-        &self,
-        asked: &mut Asked,
-        permit: &Permit<'_>,
-    ) -> Result<Response<Body>, Refusal> {
-        let place = self.crowd.enter(permit.whose(asked.client.ip))?;
-        self.forward_in(asked, permit, place).await
+    pub(super) fn forward<'a>(
+        &'a self,
+        asked: &'a mut Asked,
+        permit: &'a Permit<'_>,
+    ) -> impl Future<Output = Result<Response<Body>, Refusal>> + Send + 'a {
+        match self.crowd.enter(permit.whose(asked.client.ip)) {
+            Ok(place) => Either::Left(self.forward_in(asked, permit, place)),
+            Err(refusal) => Either::Right(ready(Err(refusal))),
+        }
     }
 
-    /// The same where a place among those under way has been taken.
-    pub(super) async fn forward_in(
-        &self,
-        asked: &mut Asked,
-        permit: &Permit<'_>,
+    /// The same where a place among those under way has been taken. No `async`: the request would
+    /// be held twice.
+    pub(super) fn forward_in<'a>(
+        &'a self,
+        asked: &'a mut Asked,
+        permit: &'a Permit<'_>,
         place: Place,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> impl Future<Output = Result<Response<Body>, Refusal>> + Send + 'a {
+        if asked.headers().get_all(CDN_LOOP).iter().any(|hop| *hop == self.mark) {
+            return Either::Right(ready(Err(round_in_circles())));
+        }
         let Some(body) = asked.body.take() else {
-            return Err(Refusal::bad_request("body", "was read before"));
+            return Either::Right(ready(Err(Refusal::bad_request("body", "was read before"))));
         };
+        let Asked { parts, head, client, spoilt, failure, .. } = asked;
         let mut request = Request::new(body);
-        *request.method_mut() = asked.parts.method.clone();
-        *request.uri_mut() = asked.parts.uri.clone();
-        *request.version_mut() = asked.parts.version;
-        *request.headers_mut() = std::mem::take(&mut asked.parts.headers);
-        *request.extensions_mut() = std::mem::take(&mut asked.parts.extensions);
-        let (client, authority) = (&asked.client, &asked.head.authority);
+        parts.method.clone_into(request.method_mut());
+        parts.uri.clone_into(request.uri_mut());
+        *request.version_mut() = parts.version;
+        *request.headers_mut() = std::mem::take(&mut parts.headers);
+        *request.extensions_mut() = std::mem::take(&mut parts.extensions);
+        let (client, authority) = (&*client, &head.authority);
         let add = |headers: &mut HeaderMap| {
-            for_shop(headers, client, authority);
+            clean(headers);
+            let mut writer = Writer::on(headers, WRITTEN_BYTES);
+            introduce(&mut writer, client, authority);
             if let Some((pass, _)) = permit.admission() {
-                vouch(headers, pass);
+                vouch(&mut writer, pass);
             }
+            headers.append(CDN_LOOP, self.mark.clone());
             if let Some(secret) = &self.secret {
                 put(headers, STANCHION_ORIGIN_KEY, secret.expose_secret());
             }
         };
-        match self.proxy.forward(request, &asked.head, || permit.ends(), place, add).await {
+        let answering = self.proxy.forward(request, head, || permit.ends(), place, add);
+        Either::Left(answering.map(|answer| match answer {
             Ok(mut response) => {
                 from_shop(response.headers_mut());
                 match permit {
@@ -160,11 +179,11 @@ impl Shop {
                 Ok(response)
             }
             Err(error) => {
-                asked.spoilt = error.is_of_body();
-                asked.failure = error.proxy_status().map(HeaderValue::from_static);
+                *spoilt = error.is_of_body();
+                *failure = error.proxy_status().map(HeaderValue::from_static);
                 Err(refusal(&error))
             }
-        }
+        }))
     }
 }
 
@@ -174,24 +193,18 @@ fn keep_private(headers: &mut HeaderMap) {
     forget_shared(headers);
     let vary = HeaderValue::from_static("Cookie, Stanchion-Admission");
     headers.append(header::VARY, vary);
-    let lines = headers.get_all(header::CACHE_CONTROL).iter();
-    let said: Vec<&str> = lines
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .map(str::trim)
-        .filter(|word| !word.is_empty())
-        .collect();
-    if said.is_empty() {
+    let said = || elements(headers, &header::CACHE_CONTROL);
+    if said().next().is_none() {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
         return;
     }
     let is = |word: &str, name: &str| {
         word.split('=').next().is_some_and(|told| told.trim().eq_ignore_ascii_case(name))
     };
-    if said.iter().any(|word| is(word, "private") || is(word, "no-store")) {
+    if said().any(|word| is(word, "private") || is(word, "no-store")) {
         return;
     }
-    let kept = said.into_iter().filter(|word| !is(word, "public") && !is(word, "s-maxage"));
+    let kept = said().filter(|word| !is(word, "public") && !is(word, "s-maxage"));
     let words: Vec<&str> = std::iter::once("private").chain(kept).collect();
     let words = words.join(", ");
     put(headers, header::CACHE_CONTROL, &words);
@@ -210,7 +223,7 @@ static SHARED: [HeaderName; 5] = [
 ];
 
 pub(super) fn forget_shared(headers: &mut HeaderMap) {
-    for name in &SHARED {
+    while let Some(name) = headers.keys().find(|name| SHARED.contains(name)).cloned() {
         headers.remove(name);
     }
 }
@@ -223,9 +236,8 @@ pub(super) fn nobody_else(headers: &mut HeaderMap) {
 }
 
 /// Tells the shop whose turn it is.
-pub(super) fn vouch(headers: &mut HeaderMap, pass: &Pass) {
+pub(super) fn vouch(writer: &mut Writer<'_>, pass: &Pass) {
     let admission = &pass.admission;
-    let mut writer = Writer::on(headers);
     writer.put(STANCHION_SALE, admission.sale.as_str());
     writer.put(STANCHION_VISITOR, &admission.sub);
     if let Some(account) = &admission.account {
@@ -234,10 +246,17 @@ pub(super) fn vouch(headers: &mut HeaderMap, pass: &Pass) {
         writer.put(STANCHION_ACCOUNT, AccountId::as_str(account));
     }
     if let Some(position) = admission.position() {
-        writer.put(STANCHION_POSITION, position.to_string());
+        writer.write(STANCHION_POSITION, |text| write!(text, "{position}"));
     }
     writer.put(STANCHION_EXPIRES, rfc3339(admission.exp.saturating_mul(1000)));
     writer.put(STANCHION_ADMISSION, &pass.token);
+}
+
+/// What is at the shop's address sends requests back to us.
+fn round_in_circles() -> Refusal {
+    tracing::error!("shop.origins leads back to this gateway: name the shop behind it");
+    let detail = "the shop's address leads back to its own gateway";
+    Refusal::new(Problem::ShopUnavailable, detail).status(508)
 }
 
 /// What the visitor is told; the reason is for the log.

@@ -1,13 +1,14 @@
 //! A page that the shop lets caches keep before a lobby must not be shown when the lobby is open:
 //! whoever sees it sees no queue.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderValue};
 
 use super::forward::forget_shared;
 use super::headers::put;
+use crate::clock::{Clock, SystemClock};
 
 /// Farther from its lobby than this nobody minds: an age of a year means "for ever" to the shop.
 const FAR_SECONDS: u64 = 7 * 86_400;
@@ -54,14 +55,12 @@ fn capped(word: &str, most: u64) -> String {
 fn lasts(headers: &HeaderMap) -> Option<u64> {
     let expires = headers.get(header::EXPIRES).map(HeaderValue::to_str)?.ok()?;
     let at = httpdate::parse_http_date(expires).ok()?.duration_since(UNIX_EPOCH).ok()?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let now = Duration::from_millis(SystemClock.now_ms());
     Some(at.saturating_sub(now).as_secs())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn told(lines: &[(&'static str, &str)], until_lobby_ms: u64) -> String {
@@ -79,7 +78,9 @@ mod tests {
     #[test]
     fn nobody_keeps_a_page_of_before_the_lobby_into_the_sale() {
         let shared = ("surrogate-control", "max-age=9");
-        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_hours(1));
+        let date = httpdate::fmt_http_date(
+            UNIX_EPOCH + Duration::from_millis(SystemClock.now_ms()) + Duration::from_hours(1),
+        );
         for (said, left) in [
             ("public, max-age=3600", "public, max-age=90"),
             ("Max-Age=30, s-maxage=600", "max-age=30, s-maxage=90"),

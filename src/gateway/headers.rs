@@ -1,5 +1,7 @@
 //! What the shop is told in headers: nothing that a client made up about itself.
 
+use std::fmt::{self, Write};
+
 use bytes::BytesMut;
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -30,8 +32,11 @@ const BELIEVED: [&str; 14] = [
 /// Prefixes of such.
 const BELIEVED_PREFIXES: [&str; 3] = ["x-forwarded-", "stanchion-", "x-stanchion-"];
 
-/// What is written for one request is seldom longer.
-const WRITTEN_BYTES: usize = 1024;
+/// What is written for the shop is seldom longer.
+pub(super) const WRITTEN_BYTES: usize = 1024;
+
+/// What `Forwarded` is seldom longer than.
+const HOPS_BYTES: usize = 128;
 
 /// Whether a name, or one that some shop may take for it (`_` and `.` for `-`), is ours to set.
 fn is_reserved(name: &HeaderName) -> bool {
@@ -59,48 +64,65 @@ pub(super) fn remove_reserved(headers: &mut HeaderMap) {
     }
 }
 
-/// Cleans a request for the shop and says who is asking, from what we know ourselves.
-pub(super) fn for_shop(headers: &mut HeaderMap, client: &Client, authority: &str) {
+/// Cleans a request for the shop: nobody else says who is asking, or brings our cookies.
+pub(super) fn clean(headers: &mut HeaderMap) {
     remove_reserved(headers);
     cookies::hide(headers);
-    let proto = if client.https { "https" } else { "http" };
-    let (mut chain, mut hops) = (String::new(), String::new());
-    for (at, address) in client.chain.iter().enumerate() {
-        if at > 0 {
-            chain.push_str(", ");
-            hops.push_str(", ");
-        }
-        let text = address.to_string();
-        chain.push_str(&text);
-        let (open, close) = if address.is_ipv6() { ("\"[", "]\"") } else { ("", "") };
-        hops.extend(["for=", open, &text, close]);
-        if at == 0 {
-            // The guard has let no quote or backslash through.
-            hops.extend([";proto=", proto, ";host=\"", authority, "\""]);
-        }
-    }
-    let mut writer = Writer::on(headers);
-    writer.put(X_FORWARDED_FOR, &chain);
-    writer.put(X_FORWARDED_HOST, authority);
-    writer.put(header::FORWARDED, &hops);
-    headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
 }
 
-/// Writes values one after the other into one piece of memory: for a request that is copied, in
-/// case it must be sent again, ten of them cost no more than one.
+/// Says who is asking, from what we know ourselves.
+pub(super) fn introduce(writer: &mut Writer<'_>, client: &Client, authority: &str) {
+    let proto = if client.https { "https" } else { "http" };
+    let mut hops = String::with_capacity(HOPS_BYTES);
+    writer.write(X_FORWARDED_FOR, |chain| {
+        for (at, address) in client.chain.iter().enumerate() {
+            let (text, comma) = (address.to_string(), if at > 0 { ", " } else { "" });
+            let (open, close) = if address.is_ipv6() { ("\"[", "]\"") } else { ("", "") };
+            chain.write_str(comma)?;
+            chain.write_str(&text)?;
+            hops.extend([comma, "for=", open, &text, close]);
+            if at == 0 {
+                // The guard has let no quote or backslash through.
+                hops.extend([";proto=", proto, ";host=\"", authority, "\""]);
+            }
+        }
+        Ok(())
+    });
+    writer.put(X_FORWARDED_HOST, authority);
+    writer.put(header::FORWARDED, &hops);
+    writer.headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
+}
+
+/// Writes values one after the other into one piece of memory: ten of them cost no more than one.
 pub(super) struct Writer<'a> {
     headers: &'a mut HeaderMap,
     text: BytesMut,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn on(headers: &'a mut HeaderMap) -> Self {
-        Self { headers, text: BytesMut::with_capacity(WRITTEN_BYTES) }
+    pub(super) fn on(headers: &'a mut HeaderMap, bytes: usize) -> Self {
+        Self { headers, text: BytesMut::with_capacity(bytes) }
     }
 
     /// Sets a header to bytes that may not be a header's value, in which case it is left out.
     pub(super) fn put(&mut self, name: HeaderName, value: impl AsRef<[u8]>) {
         self.text.extend_from_slice(value.as_ref());
+        self.set(name);
+    }
+
+    /// The same of words that are put together.
+    pub(super) fn write(
+        &mut self,
+        name: HeaderName,
+        words: impl FnOnce(&mut BytesMut) -> fmt::Result,
+    ) {
+        // Writing to memory does not fail.
+        if words(&mut self.text).is_ok() {
+            self.set(name);
+        }
+    }
+
+    fn set(&mut self, name: HeaderName) {
         if let Ok(value) = HeaderValue::from_maybe_shared(self.text.split().freeze()) {
             self.headers.insert(name, value);
         }
@@ -151,7 +173,8 @@ mod tests {
         let chain = vec!["2001:db8::1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
         let client = Client { ip: chain[0], chain, https: true };
 
-        for_shop(&mut headers, &client, "shop.test:8443");
+        clean(&mut headers);
+        introduce(&mut Writer::on(&mut headers, WRITTEN_BYTES), &client, "shop.test:8443");
 
         let mut left: Vec<String> = headers
             .iter()

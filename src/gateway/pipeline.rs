@@ -46,7 +46,8 @@ impl Gateway {
         })
     }
 
-    /// Steps 2 to 5.
+    /// Steps 2 to 5. What most requests are not is boxed: a future has room for the largest of its
+    /// branches.
     pub(super) async fn answer(&self, asked: &mut Asked) -> Result<Response<Body>, Refusal> {
         let now_ms = self.now_ms();
         let route = match self.way(asked, now_ms)? {
@@ -60,19 +61,31 @@ impl Gateway {
                 self.shop.forward_in(asked, &Permit::Free(free), place).await
             }
             Route::Gated(sale) => self.gated(asked, sale, now_ms).await,
-            Route::Own(Own::Jwks) => Ok(own::jwks(&self.keys.jwks())),
-            Route::Own(Own::Asset(name)) => own::asset(asked, &name),
-            Route::Own(Own::Script(name)) => own::script(asked, name),
-            Route::Own(Own::Auth) => self.asked_by_proxy(asked, now_ms).await,
-            Route::Own(Own::Problem(name)) => own::problem(asked.reader(), &name, now_ms),
-            Route::Own(Own::Preflight) => Ok(own::preflight()),
-            Route::Own(Own::PassPage) => Ok(Self::pass_page(asked)),
-            Route::Own(Own::Redeem) => {
+            Route::Own(own) => Box::pin(self.owned(asked, own, now_ms)).await,
+        }
+    }
+
+    /// What is asked of us.
+    async fn owned(
+        &self,
+        asked: &mut Asked,
+        own: Own<'_>,
+        now_ms: u64,
+    ) -> Result<Response<Body>, Refusal> {
+        match own {
+            Own::Jwks => Ok(own::jwks(&self.keys.jwks())),
+            Own::Asset(name) => own::asset(asked, &name),
+            Own::Script(name) => own::script(asked, name),
+            Own::Auth => self.asked_by_proxy(asked, now_ms).await,
+            Own::Problem(name) => own::problem(asked.reader(), &name, now_ms),
+            Own::Preflight => Ok(own::preflight()),
+            Own::PassPage => Ok(Self::pass_page(asked)),
+            Own::Redeem => {
                 self.refuse_foreign(asked)?;
                 self.count(asked, "", Subject::Address(AddressKey::of(asked.client.ip)))?;
                 self.redeem_any(asked).await
             }
-            Route::Own(Own::Sale(sale, call)) => self.called(asked, sale, call, now_ms).await,
+            Own::Sale(sale, call) => self.called(asked, sale, call, now_ms).await,
         }
     }
 
@@ -85,25 +98,33 @@ impl Gateway {
     ) -> Result<Response<Body>, Refusal> {
         let mut visitor = self.visitor(asked, sale, now_ms).await?;
         sale.renew(&mut visitor).await;
-        match &visitor.pass {
-            Some(_) if asked.path.had_dots() => Err(Refusal::bad_request("path", DOTS)),
-            Some(pass) => {
-                self.limit_admitted(asked, sale, &visitor, pass)?;
-                let permit = Permit::of(&visitor, pass, &sale.room);
-                let mut response = self.shop.forward(asked, &permit).await?;
-                renewal::hand_out(&mut response, asked, sale, &visitor);
-                Ok(response)
-            }
-            None => {
-                self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
-                if let Some(done) = self.past_the_line(asked, sale, &visitor).await {
-                    return done;
-                }
-                let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
-                let page = queue_page::at_gate(asked, sale, &visitor, &self.login_url).await?;
-                Ok(tie::hand_out(page, asked, sale, tied))
-            }
+        let Some(pass) = &visitor.pass else {
+            return Box::pin(self.waiting(asked, sale, visitor)).await;
+        };
+        if asked.path.had_dots() {
+            return Err(Refusal::bad_request("path", DOTS));
         }
+        self.limit_admitted(asked, sale, &visitor, pass)?;
+        let permit = Permit::of(&visitor, pass, &sale.room);
+        let mut response = self.shop.forward(asked, &permit).await?;
+        renewal::hand_out(&mut response, asked, sale, &visitor);
+        Ok(response)
+    }
+
+    /// A protected path without a pass.
+    async fn waiting(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        mut visitor: Visitor,
+    ) -> Result<Response<Body>, Refusal> {
+        self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
+        if let Some(done) = self.past_the_line(asked, sale, &visitor).await {
+            return done;
+        }
+        let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
+        let page = queue_page::at_gate(asked, sale, &visitor, &self.login_url).await?;
+        Ok(tie::hand_out(page, asked, sale, tied))
     }
 
     /// A call to one of our own endpoints.

@@ -171,7 +171,7 @@ impl SaleGate {
         if !self.lasting().is_due(&pass.admission, now_ms) {
             return;
         }
-        match self.prolonged(&pass.admission).await {
+        match Box::pin(self.prolonged(&pass.admission)).await {
             Ok(Some(longer)) => visitor.take_over(longer),
             Ok(None) => {}
             Err(_) => visitor.renewal = Renewal::Unknown,

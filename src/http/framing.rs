@@ -14,7 +14,7 @@ pub(super) fn settle(headers: &mut HeaderMap) -> Result<(), UpstreamError> {
     if let Some(coding) = codings.next() {
         let coding = coding.as_bytes().trim_ascii();
         let is_known = |known: &&str| coding.eq_ignore_ascii_case(known.as_bytes());
-        if codings.next().is_some() || !["chunked", "identity"].iter().any(|it| is_known(it)) {
+        if codings.next().is_some() || !["chunked", "identity"].iter().any(is_known) {
             return Err(UpstreamError::Framing);
         }
         headers.remove(header::CONTENT_LENGTH);

@@ -42,13 +42,17 @@ pub fn strip(headers: &mut HeaderMap) {
     for name in nominated {
         headers.remove(name);
     }
-    for name in &FIXED {
+    // Most have one of them at most, so what is there is looked for and not each of them.
+    while let Some(name) = headers.keys().find(|name| is_hop(name)).cloned() {
         headers.remove(name);
     }
-    headers.remove(header::TE);
     if trailers_wanted {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
+}
+
+fn is_hop(name: &HeaderName) -> bool {
+    *name == header::TE || FIXED.contains(name)
 }
 
 fn names_trailers(element: &str) -> bool {

@@ -3,147 +3,250 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::{Builder, SendRequest};
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use bytes::Bytes;
+use hyper::body::{Body as _, Incoming};
+use hyper::{Method, Request, Response};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
-use tokio_util::task::AbortOnDropHandle;
 
-use super::body::Body;
+use super::body::{self, Body};
+use super::direct::{Came, Direct};
+use super::hypered::Hypered;
 use super::paced::Progress;
-use super::sips::Sips;
 
-/// A service's response head: fields, and bytes.
-const HEAD_FIELDS_MAX: usize = 256;
-const HEAD_BYTES_MAX: usize = 256 * 1024;
+/// An answer, or why there is none.
+pub(super) type Exchanged = Result<Response<Coming>, Failed>;
 
-/// hyper's connection, whose type has no name.
-type Wire = BoxFuture<'static, hyper::Result<()>>;
+/// How an answer's body comes.
+#[derive(Debug)]
+pub(super) enum Coming {
+    /// It is here.
+    Whole(Bytes),
+    /// So many bytes of it are still to be read from the link.
+    Direct(u64),
+    /// By hyper.
+    Hyper(Incoming),
+}
 
-/// An answer, or why there is none; the request comes back if nothing of it was written.
-pub(super) type Exchanged = Result<Response<Incoming>, TrySendError<Request<Body>>>;
+/// Why there is no answer.
+pub(super) enum Failed {
+    /// The request is where it was, and may be sent again on another connection.
+    Unheard,
+    /// It is what it is.
+    Broken(hyper::Error),
+}
 
 /// One connection.
 pub(super) struct Link {
-    sender: SendRequest<Body>,
-    /// Until it has ended, or a task of its own drives it.
-    wire: Option<Wire>,
-    /// The task. It ends with the link, whatever of an upload is still to come.
-    driver: Option<AbortOnDropHandle<()>>,
+    road: Road,
     /// Set anew for each request: to set it later takes no lock, as a new timer would.
     deadline: Pin<Box<Sleep>>,
     born: Instant,
+    /// A request went over it.
+    is_used: bool,
+    /// It can carry no other.
+    is_cut: bool,
+}
+
+enum Road {
+    Direct(Direct),
+    Hyper(Hypered),
+    /// Broken while it changed from one to the other.
+    None,
 }
 
 impl Link {
     /// Speaks HTTP over an open socket.
-    pub(super) async fn over(stream: TcpStream) -> hyper::Result<Self> {
-        let (sender, wire) = Builder::new()
-            .max_headers(HEAD_FIELDS_MAX)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(Sips::new(stream)))
-            .await?;
+    pub(super) fn over(stream: TcpStream) -> Self {
         let born = Instant::now();
         let deadline = Box::pin(tokio::time::sleep_until(born));
-        let wire: Wire = Box::pin(wire.with_upgrades());
-        Ok(Self { sender, wire: Some(wire), driver: None, deadline, born })
+        Self {
+            road: Road::Direct(Direct::over(stream)),
+            deadline,
+            born,
+            is_used: false,
+            is_cut: false,
+        }
     }
 
     /// How old it is.
-    pub(super) fn age(&self) -> Duration {
-        self.born.elapsed()
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.born)
     }
 
     /// Moves what can be moved now.
     pub(super) fn drive(&mut self, context: &mut Context<'_>) {
-        let Some(wire) = &mut self.wire else { return };
-        if let Poll::Ready(ended) = wire.as_mut().poll(context) {
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection to a service behind us broke");
-            }
-            self.wire = None;
+        if let Road::Hyper(hypered) = &mut self.road {
+            hypered.drive(context);
         }
     }
 
-    /// Looks whether it can take another request now; one that the service has closed cannot.
-    pub(super) fn is_ready(&mut self, context: &mut Context<'_>) -> bool {
-        self.drive(context);
-        self.sender.is_ready()
-    }
-
-    /// The same, for whoever has no context at hand.
-    pub(super) async fn is_ready_now(&mut self) -> bool {
-        poll_fn(|context| Poll::Ready(self.is_ready(context))).await
-    }
-
-    /// Has a task drive it from now on: an upload goes on while nobody asks for the answer.
-    pub(super) fn let_go(&mut self) {
-        let Some(wire) = self.wire.take() else { return };
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "ends with the link, so it needs no stop of its own"
-        )]
-        let driver = tokio::spawn(async move {
-            if let Err(error) = wire.await {
-                tracing::debug!(%error, "a connection to a service behind us broke");
+    /// Looks whether it can take another request now; one that the service has closed cannot. Nobody
+    /// is woken when that changes.
+    pub(super) fn is_ready(&mut self) -> bool {
+        match &mut self.road {
+            Road::Direct(direct) => direct.is_ready(),
+            Road::Hyper(hypered) => {
+                let mut context = Context::from_waker(Waker::noop());
+                !self.is_cut && hypered.is_ready(&mut context)
             }
-        });
-        self.driver = Some(AbortOnDropHandle::new(driver));
+            Road::None => false,
+        }
     }
 
     /// It is HTTP no longer: its task ends once it has handed the socket over.
-    pub(super) fn hand_over(mut self) {
-        self.let_go();
-        if let Some(driver) = self.driver.take() {
-            driver.detach();
+    pub(super) fn hand_over(self) {
+        if let Road::Hyper(hypered) = self.road {
+            hypered.hand_over();
         }
     }
 
     /// Whether a task drives it.
     pub(super) fn goes_by_itself(&self) -> bool {
-        self.driver.is_some()
+        matches!(&self.road, Road::Hyper(hypered) if hypered.goes_by_itself())
     }
 
     /// Waits until it can take another request; false if it never will.
     pub(super) async fn becomes_ready(&mut self) -> bool {
-        self.sender.ready().await.is_ok()
+        match &mut self.road {
+            Road::Direct(direct) => direct.is_ready(),
+            Road::Hyper(hypered) => hypered.becomes_ready().await,
+            Road::None => false,
+        }
+    }
+
+    /// The next piece of a body of which `left` bytes are to come.
+    pub(super) fn poll_body(
+        &mut self,
+        context: &mut Context<'_>,
+        left: &mut u64,
+    ) -> Poll<std::io::Result<Bytes>> {
+        match &mut self.road {
+            Road::Direct(direct) => direct.poll_body(context, left),
+            Road::Hyper(_) | Road::None => {
+                Poll::Ready(Err(std::io::ErrorKind::NotConnected.into()))
+            }
+        }
     }
 
     /// Sends a request; nothing if no response's head came for `wait`, of which the time in which
-    /// the upload moved does not count.
+    /// the upload moved does not count. `lets_go` has a task drive an upload.
+    ///
+    /// It goes unheard when nothing of it was written, or when it is a GET, HEAD or OPTIONS without
+    /// body and the connection died before a byte came back; a new connection hears all.
     pub(super) async fn exchange(
         &mut self,
-        request: Request<Body>,
+        request: &mut Request<Body>,
+        lets_go: bool,
         upload: &Progress,
         wait: Duration,
     ) -> Option<Exchanged> {
-        let mut sending = pin!(self.sender.try_send_request(request));
-        let mut seen = upload.bytes();
+        let is_used = std::mem::replace(&mut self.is_used, true);
         self.deadline.as_mut().reset(Instant::now() + wait);
-        poll_fn(|context| {
-            self.drive(context);
-            if let Poll::Ready(done) = sending.as_mut().poll(context) {
-                return Poll::Ready(Some(done));
-            }
-            while self.deadline.as_mut().poll(context).is_ready() {
-                if upload.bytes() == seen {
-                    return Poll::Ready(None);
+        if let Road::Direct(direct) = &mut self.road
+            && Direct::takes(request)
+        {
+            let mut is_asked = false;
+            let came = poll_fn(|context| {
+                if !std::mem::replace(&mut is_asked, true) {
+                    direct.ask(context, request);
                 }
-                seen = upload.bytes();
-                self.deadline.as_mut().reset(Instant::now() + wait);
+                match direct.poll_answer(context, request) {
+                    Poll::Ready(came) => Poll::Ready(Some(came)),
+                    Poll::Pending => self.deadline.as_mut().poll(context).map(|()| None),
+                }
+            });
+            match came.await? {
+                Came::Plain(response) => return Some(Ok(response.map(|left| direct.coming(left)))),
+                Came::Nothing if is_used && is_safe(request.method()) => {
+                    return Some(Err(Failed::Unheard));
+                }
+                // Hyper knows what that is, or what went wrong.
+                Came::Nothing | Came::Other => {
+                    self.is_cut = direct.is_cut();
+                    return Box::pin(self.resumed(request.method(), upload, wait)).await;
+                }
             }
-            Poll::Pending
-        })
-        .await
+        }
+        Box::pin(self.by_hyper(request, lets_go, is_used, upload, wait)).await
     }
+
+    async fn by_hyper(
+        &mut self,
+        request: &mut Request<Body>,
+        lets_go: bool,
+        is_used: bool,
+        upload: &Progress,
+        wait: Duration,
+    ) -> Option<Exchanged> {
+        let hypered = match std::mem::replace(&mut self.road, Road::None) {
+            Road::Hyper(hypered) => Ok(hypered),
+            Road::Direct(direct) => Hypered::over(direct).await,
+            Road::None => return None,
+        };
+        let mut hypered = match hypered {
+            Ok(hypered) => hypered,
+            Err(error) => return Some(Err(Failed::Broken(error))),
+        };
+        if lets_go {
+            hypered.let_go();
+        }
+        let spare = if is_used { repeatable(request) } else { None };
+        let sent = std::mem::replace(request, Request::new(body::empty()));
+        let done = hypered.exchange(sent, upload, self.deadline.as_mut(), wait).await;
+        self.road = Road::Hyper(hypered);
+        let mut failed = match done? {
+            Ok(response) => return Some(Ok(response.map(Coming::Hyper))),
+            Err(failed) => failed,
+        };
+        Some(Err(match failed.take_message().or(spare).filter(|_| is_used) {
+            Some(again) => {
+                *request = again;
+                Failed::Unheard
+            }
+            None => Failed::Broken(failed.into_error()),
+        }))
+    }
+
+    /// Has hyper read what came back to a request of this method.
+    async fn resumed(
+        &mut self,
+        method: &Method,
+        upload: &Progress,
+        wait: Duration,
+    ) -> Option<Exchanged> {
+        let Road::Direct(direct) = std::mem::replace(&mut self.road, Road::None) else {
+            return None;
+        };
+        let (mut hypered, request) = match Hypered::resumed(direct, method).await {
+            Ok(resumed) => resumed,
+            Err(error) => return Some(Err(Failed::Broken(error))),
+        };
+        let done = hypered.exchange(request, upload, self.deadline.as_mut(), wait).await?;
+        self.road = Road::Hyper(hypered);
+        let done = done.map(|response| response.map(Coming::Hyper));
+        Some(done.map_err(|failed| Failed::Broken(failed.into_error())))
+    }
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// A second copy of a request that may be sent twice.
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    if !is_safe(request.method()) || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(body::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
 }
 
 impl fmt::Debug for Link {

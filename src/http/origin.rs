@@ -131,26 +131,27 @@ impl Origin {
         if let Ok(host) = HeaderValue::from_str(&self.to_string()) {
             request.headers_mut().insert(header::HOST, host);
         }
-        let answer = link.exchange(request, &Progress::default(), wait_max).await;
+        let answer = link.exchange(&mut request, false, &Progress::default(), wait_max).await;
         if let Some(Ok(_response)) = answer {
             self.answered();
         }
     }
 
     /// A connection that was used before and can be used again.
-    pub(super) async fn take_idle(&self) -> Option<Link> {
-        self.drop_stale();
+    pub(super) fn take_idle(&self, now: Instant) -> Option<Link> {
+        self.drop_stale(now);
         loop {
             let mut link = kept(self.own_idle()).links.pop_back()?.link;
-            if link.age() < self.age_max && link.is_ready_now().await {
+            if link.age(now) < self.age_max && link.is_ready() {
                 return Some(link);
             }
         }
     }
 
     /// Closes what nobody has used for too long.
-    fn drop_stale(&self) {
-        let is_stale = |idle: &mut Idle| idle.since.elapsed() >= self.keeping.idle_time;
+    fn drop_stale(&self, now: Instant) {
+        let idle_time = self.keeping.idle_time;
+        let is_stale = |idle: &mut Idle| now.saturating_duration_since(idle.since) >= idle_time;
         loop {
             // Closed outside of the lock.
             let stale = kept(self.own_idle()).links.pop_front_if(is_stale);
@@ -181,7 +182,7 @@ impl Origin {
     async fn sweep(self: Arc<Self>) {
         while let Some(since) = self.oldest_or_unswept() {
             tokio::time::sleep_until(since + self.keeping.idle_time).await;
-            self.drop_stale();
+            self.drop_stale(Instant::now());
         }
     }
 
@@ -216,7 +217,7 @@ impl Origin {
     /// A new connection.
     pub(super) async fn connect(&self, connect_max: Duration) -> Result<Link, UpstreamError> {
         let stream = self.reach(connect_max).await?;
-        Link::over(stream).await.map_err(UpstreamError::Broken)
+        Ok(Link::over(stream))
     }
 
     /// A new socket; whether it could be reached is remembered.

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either};
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper::header::{self, HeaderValue};
-use hyper::http::uri::PathAndQuery;
+use hyper::header;
 use hyper::upgrade::OnUpgrade;
-use hyper::{HeaderMap, Request, Response, StatusCode, Uri, Version};
+use hyper::{HeaderMap, Request, Response, StatusCode, Version};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +21,7 @@ use super::gathered::gather;
 use super::guard::{Head, Upgrade};
 use super::held::Held;
 use super::hop;
+use super::onward::onward;
 use super::paced::{Paced, Progress};
 use super::patience::Pace;
 use super::trailers::{Clean, Cleaned};
@@ -86,7 +86,35 @@ impl Proxy {
     /// so that a client cannot take them away by naming them in `Connection`. An upgraded
     /// connection, or a call of gRPC, lasts until `ends` at most. `place` is taken until both bodies,
     /// or what the connection was upgraded to, have ended.
-    pub async fn forward(
+    ///
+    /// No `async`, which would keep the request twice; and what most requests are not is boxed.
+    pub fn forward<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        head: &'a Head,
+        ends: impl FnOnce() -> BoxFuture<'static, ()> + Send + 'a,
+        place: Place,
+        add: impl FnOnce(&mut HeaderMap) + Send + 'a,
+    ) -> impl Future<Output = Result<Response<Body>, UpstreamError>> + Send + 'a {
+        let is_plain = head.upgrade == Upgrade::No
+            && self.upstream.shared().is_none()
+            && request.body().is_end_stream();
+        if !is_plain {
+            return Either::Right(Box::pin(self.forward_any(request, head, ends, place, add)));
+        }
+        let mut onward = onward(request.into_parts().0, body::empty(), head, true);
+        add(onward.headers_mut());
+        Either::Left(async move {
+            let response = self.upstream.ask(&mut onward, &Progress::default()).await?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Err(UpstreamError::UnaskedUpgrade);
+            }
+            Ok(self.answered(response, place))
+        })
+    }
+
+    /// The same with a body, an upgrade, or HTTP/2 to the service.
+    async fn forward_any(
         &self,
         mut request: Request<Incoming>,
         head: &Head,
@@ -119,11 +147,7 @@ impl Proxy {
                 _ => self.gathered(paced).await?,
             };
         }
-        let mut onward = Request::new(upload);
-        *onward.method_mut() = parts.method;
-        *onward.uri_mut() = origin_form(&parts.uri);
-        *onward.headers_mut() = parts.headers;
-        request_headers(onward.headers_mut(), head, bodiless);
+        let mut onward = onward(parts, upload, head, bodiless);
         if let Some(key) = &key {
             key.ask(onward.headers_mut());
         }
@@ -141,7 +165,7 @@ impl Proxy {
                 None => answer,
             });
         }
-        let mut response = self.upstream.send(onward, &progress).await?;
+        let mut response = self.upstream.ask(&mut onward, &progress).await?;
         framing::settle(response.headers_mut())?;
         match (response.status() == StatusCode::SWITCHING_PROTOCOLS, leaving) {
             (true, Some((client, ends))) => {
@@ -152,7 +176,7 @@ impl Proxy {
             (false, _) if key.is_some() && response.status().is_success() => {
                 Err(UpstreamError::NoWebSocket)
             }
-            (false, _) => Ok(self.streamed(response, place)),
+            (false, _) => Ok(self.answered(response, place)),
         }
     }
 
@@ -167,9 +191,20 @@ impl Proxy {
         gathered.map(body::boxed).map_err(|error| UpstreamError::of_body(&error))
     }
 
+    fn answered<H>(&self, mut response: Response<Fetched>, held: H) -> Response<Body>
+    where
+        H: Unpin + Send + 'static,
+    {
+        let Some(bytes) = response.body_mut().take_whole() else {
+            return self.streamed(response, held);
+        };
+        hop::strip(response.headers_mut());
+        response.map(|_| body::full(bytes))
+    }
+
     fn streamed<B, H>(&self, response: Response<B>, held: H) -> Response<Body>
     where
-        B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin + Send + 'static,
+        B: HttpBody<Data = Bytes, Error: Into<BodyError>> + Unpin + Send + 'static,
         H: Unpin + Send + 'static,
     {
         let (mut parts, incoming) = response.into_parts();
@@ -239,29 +274,6 @@ struct Tunnel;
 /// Whether a tunnel begins with this answer.
 pub fn is_tunnel<B>(response: &Response<B>) -> bool {
     response.extensions().get::<Tunnel>().is_some()
-}
-
-/// Path and query only; an empty path becomes `/`.
-fn origin_form(uri: &Uri) -> Uri {
-    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Uri::from(path)
-}
-
-fn request_headers(headers: &mut HeaderMap, head: &Head, bodiless: bool) {
-    hop::strip(headers);
-    headers.remove(header::EXPECT);
-    if !headers.contains_key(header::HOST)
-        && let Ok(host) = HeaderValue::from_str(&head.authority)
-    {
-        headers.insert(header::HOST, host);
-    }
-    if head.upgrade != Upgrade::No {
-        websocket::upgrade(headers);
-    }
-    // Without this, hyper would drop the chunked body of a GET.
-    if !bodiless && !headers.contains_key(header::CONTENT_LENGTH) {
-        headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod presence;
 mod snapshot;
 mod ticket_token;
 pub mod token;
+mod verified;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,12 +1,10 @@
 //! Tickets and admissions as signed tokens. What is not verified here does not exist.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 use super::keys::Keys;
 use super::ticket_token::{self, Look, TicketToken};
@@ -64,14 +62,13 @@ impl Keys {
     }
 
     /// Reads an admission that we signed, of any sale, epoch and time: whether it counts is for
-    /// [`Admission::holds`] to say. A token once verified is recognised by its hash.
+    /// [`Admission::holds`] to say. A token once verified is recognised.
     pub fn read_admission(&self, raw: &str) -> Option<Arc<Admission>> {
         if raw.len() > TOKEN_BYTES_MAX {
             return None;
         }
-        let hash: TokenHash = Sha256::digest(raw).into();
         let set = self.set();
-        if let Some(known) = set.verified.get(&hash) {
+        if let Some(known) = set.verified.get(raw) {
             return Some(known);
         }
         let header = header(raw, Algorithm::EdDSA, ADMISSION_TYP)?;
@@ -79,7 +76,7 @@ impl Keys {
         let mut rules = rules(Algorithm::EdDSA);
         rules.set_issuer(&[ISSUER]);
         let admission = Arc::new(verify::<Admission>(raw, key, &rules)?);
-        set.verified.put(hash, admission.clone());
+        set.verified.put(raw, admission.clone());
         Some(admission)
     }
 
@@ -88,8 +85,7 @@ impl Keys {
         if raw.len() > TOKEN_BYTES_MAX {
             return None;
         }
-        let hash: TokenHash = Sha256::digest(raw).into();
-        self.set().verified.get(&hash)
+        self.set().verified.get(raw)
     }
 
     /// Signs a staff pass.
@@ -134,37 +130,6 @@ fn verify<T: DeserializeOwned>(raw: &str, key: &DecodingKey, rules: &Validation)
 fn sign(header: &Header, claims: &impl Serialize, key: &EncodingKey) -> String {
     #[expect(clippy::expect_used, reason = "the key was parsed when it was loaded")]
     jsonwebtoken::encode(header, claims, key).expect("a key that was parsed signs")
-}
-
-type TokenHash = [u8; 32];
-
-/// How many verified admissions are remembered in each of two halves.
-const VERIFIED_MAX: usize = 8_192;
-
-/// Verified admissions by the hash of their token. When the young half is full it becomes the
-/// old one, and the old one is forgotten.
-#[derive(Default)]
-pub(super) struct Verified(Mutex<Halves>);
-
-#[derive(Default)]
-struct Halves {
-    young: HashMap<TokenHash, Arc<Admission>>,
-    old: HashMap<TokenHash, Arc<Admission>>,
-}
-
-impl Verified {
-    fn get(&self, hash: &TokenHash) -> Option<Arc<Admission>> {
-        let halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        halves.young.get(hash).or_else(|| halves.old.get(hash)).cloned()
-    }
-
-    fn put(&self, hash: TokenHash, admission: Arc<Admission>) {
-        let mut halves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if halves.young.len() >= VERIFIED_MAX {
-            halves.old = std::mem::take(&mut halves.young);
-        }
-        halves.young.insert(hash, admission);
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::domain::id::AccountId;
 use crate::domain::limits::Quota;
 use crate::gateway::answers::{Answers, Known};
 use crate::gateway::cookies;
-use crate::gateway::headers::{for_shop, put};
+use crate::gateway::headers::{WRITTEN_BYTES, Writer, clean, introduce, put};
 use crate::http::body;
 use crate::http::client_ip::Client;
 use crate::http::paced::Progress;
@@ -145,7 +145,8 @@ impl ForwardAuth {
                 evidence.insert(name, value.clone());
             }
         }
-        for_shop(evidence, client, authority);
+        clean(evidence);
+        introduce(&mut Writer::on(evidence, WRITTEN_BYTES), client, authority);
         put(evidence, header::HOST, self.host.as_deref().unwrap_or(authority));
     }
 

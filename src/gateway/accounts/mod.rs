@@ -86,7 +86,7 @@ impl Accounts {
     ) -> Vouched {
         match self {
             Self::Nobody => Vouched::NotAsked,
-            Self::Asked(shop) => shop.ask(headers, client, authority).await,
+            Self::Asked(shop) => Box::pin(shop.ask(headers, client, authority)).await,
             Self::Signed(cookie) => cookie.read(headers, now_ms),
         }
     }

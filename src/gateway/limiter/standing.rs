@@ -5,9 +5,10 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderName;
 
 use crate::domain::limits::Quota;
+use crate::gateway::headers::Writer;
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -44,14 +45,9 @@ impl Standing {
         if headers.contains_key(RATELIMIT) || headers.contains_key(RATELIMIT_POLICY) {
             return;
         }
+        let mut writer = Writer::on(headers, FIELDS.len() * VALUE_BYTES);
         for (name, write) in FIELDS {
-            let mut value = String::with_capacity(VALUE_BYTES);
-            // Writing to memory does not fail.
-            if write(self, &mut value).is_ok()
-                && let Ok(value) = HeaderValue::try_from(value)
-            {
-                headers.insert(name, value);
-            }
+            writer.write(name, |text| write(self, text));
         }
     }
 
@@ -96,6 +92,7 @@ fn seconds(span: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::domain::rate::Rate;
+    use hyper::header::HeaderValue;
 
     fn told(standing: Standing) -> (String, String) {
         let mut headers = HeaderMap::new();

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Request, Response, StatusCode, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
-use super::body::{self, Body};
+use super::body::Body;
 use super::cores;
 pub use super::failure::UpstreamError;
 use super::fetched::{Fetched, Held};
 use super::line::Ride;
-use super::link::{Exchanged, Link};
+use super::link::{Coming, Exchanged, Failed, Link};
 pub use super::origin::OriginError;
 use super::origin::{Keeping, Origin, PROBE_EVERY};
 use super::paced::Progress;
@@ -160,21 +160,37 @@ impl Upstream {
         mut request: Request<Body>,
         upload: &Progress,
     ) -> Result<Response<Fetched>, UpstreamError> {
+        self.ask(&mut request, upload).await
+    }
+
+    /// The same of a request that need not be moved.
+    pub(super) async fn ask(
+        &self,
+        request: &mut Request<Body>,
+        upload: &Progress,
+    ) -> Result<Response<Fetched>, UpstreamError> {
         let seat =
             Arc::clone(&self.in_flight).try_acquire_owned().map_err(|_| UpstreamError::Full)?;
         *request.version_mut() = Version::HTTP_11;
-        let (origin, mut link, reused) = self.connection(Freshness::AnyConnection).await?;
-        let spare = repeatable(&request).filter(|_| reused);
-        let mut failed = match self.exchanged(origin, &mut link, request, upload).await? {
-            Ok(response) => return Ok(fetched(response, link, origin, seat).await),
-            Err(failed) => failed,
-        };
-        let again = failed.take_message().or(spare).filter(|_| reused);
-        let Some(request) = again else { return Err(broken(origin, failed.into_error())) };
-        let (origin, mut link, _) = self.connection(Freshness::NewConnection).await?;
+        let (origin, mut link) = self.connection(Freshness::AnyConnection).await?;
         match self.exchanged(origin, &mut link, request, upload).await? {
-            Ok(response) => Ok(fetched(response, link, origin, seat).await),
-            Err(failed) => Err(broken(origin, failed.into_error())),
+            Ok(response) => Ok(fetched(response, link, origin, seat)),
+            Err(Failed::Broken(error)) => Err(broken(origin, error)),
+            Err(Failed::Unheard) => Box::pin(self.ask_again(request, upload, seat)).await,
+        }
+    }
+
+    async fn ask_again(
+        &self,
+        request: &mut Request<Body>,
+        upload: &Progress,
+        seat: OwnedSemaphorePermit,
+    ) -> Result<Response<Fetched>, UpstreamError> {
+        let (origin, mut link) = self.connection(Freshness::NewConnection).await?;
+        match self.exchanged(origin, &mut link, request, upload).await? {
+            Ok(response) => Ok(fetched(response, link, origin, seat)),
+            Err(Failed::Broken(error)) => Err(broken(origin, error)),
+            Err(Failed::Unheard) => Err(UpstreamError::ConnectTimeout),
         }
     }
 
@@ -182,14 +198,13 @@ impl Upstream {
         &self,
         origin: &Origin,
         link: &mut Link,
-        request: Request<Body>,
+        request: &mut Request<Body>,
         upload: &Progress,
     ) -> Result<Exchanged, UpstreamError> {
         let length = request.body().size_hint().upper();
-        if length.is_none_or(|length| length > WHOLE_BYTES as u64) {
-            link.let_go();
-        }
-        let Some(done) = link.exchange(request, upload, self.times.response).await else {
+        let lets_go = length.is_none_or(|length| length > WHOLE_BYTES as u64);
+        let done = link.exchange(request, lets_go, upload, self.times.response).await;
+        let Some(done) = done else {
             origin.unanswered();
             return Err(UpstreamError::ResponseTimeout);
         };
@@ -258,24 +273,25 @@ impl Upstream {
     async fn connection(
         &self,
         freshness: Freshness,
-    ) -> Result<(&Arc<Origin>, Link, bool), UpstreamError> {
+    ) -> Result<(&Arc<Origin>, Link), UpstreamError> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let now = Instant::now();
+        let is_shunned = |origin: &Origin| origin.well().is_shunned(now.into());
+        let in_turn = (0..self.origins.len())
+            .map(|step| &self.origins[first.wrapping_add(step) % self.origins.len()]);
         let mut failure = UpstreamError::ConnectTimeout;
-        let now = std::time::Instant::now();
-        let is_shunned = |origin: &Origin| origin.well().is_shunned(now);
-        let all_shunned = || self.origins.iter().all(|origin| is_shunned(origin));
-        for step in 0..self.origins.len() {
-            let origin = &self.origins[first.wrapping_add(step) % self.origins.len()];
+        for origin in in_turn {
+            let all_shunned = || self.origins.iter().all(|origin| is_shunned(origin));
             if is_shunned(origin) && !all_shunned() {
                 continue;
             }
             if freshness == Freshness::AnyConnection
-                && let Some(link) = origin.take_idle().await
+                && let Some(link) = origin.take_idle(now)
             {
-                return Ok((origin, link, true));
+                return Ok((origin, link));
             }
-            match origin.connect(self.times.connect).await {
-                Ok(link) => return Ok((origin, link, false)),
+            match Box::pin(origin.connect(self.times.connect)).await {
+                Ok(link) => return Ok((origin, link)),
                 Err(error) => failure = error,
             }
         }
@@ -284,17 +300,17 @@ impl Upstream {
 }
 
 /// A response with all that it takes until it ends.
-async fn fetched(
-    response: Response<Incoming>,
+fn fetched(
+    response: Response<Coming>,
     link: Link,
     origin: &Arc<Origin>,
     seat: OwnedSemaphorePermit,
 ) -> Response<Fetched> {
-    let (parts, incoming) = response.into_parts();
+    let (parts, coming) = response.into_parts();
     let body = if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-        Fetched::upgraded(incoming, link)
+        Fetched::upgraded(coming, link)
     } else {
-        Fetched::of(incoming, Held { link, origin: Arc::clone(origin), seat }).await
+        Fetched::of(coming, Held { link, origin: Arc::clone(origin), seat })
     };
     Response::from_parts(parts, body)
 }
@@ -306,19 +322,6 @@ fn broken(origin: &Origin, error: hyper::Error) -> UpstreamError {
         origin.unanswered();
     }
     error
-}
-
-/// A second copy of a request that may be sent twice.
-fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
-    let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !safe || !hyper::body::Body::is_end_stream(request.body()) {
-        return None;
-    }
-    let mut copy = Request::new(body::empty());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    Some(copy)
 }
 
 #[cfg(test)]

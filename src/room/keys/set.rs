@@ -14,7 +14,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::super::ticket_token::TicketKey;
-use super::super::token::Verified;
+use super::super::verified::Verified;
 use super::files::{Folder, Kind, not_before_ms, secret};
 use super::{KeysError, now_ms};
 

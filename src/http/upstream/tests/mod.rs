@@ -1,10 +1,12 @@
 //! Services behind us that are away, and connections that nobody uses.
 
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::http::body;
 
+mod direct;
 mod shared;
 
 #[tokio::test]
