@@ -12,9 +12,12 @@ use std::collections::VecDeque;
 use super::demand::Demand;
 use super::number::{ceil, real, whole};
 use super::rate::Rate;
+use super::turnout::Turnout;
 
 /// The lead aimed at: longer than the poll interval told to the front, in milliseconds.
 pub const LEAD_MS: f64 = 2_000.0;
+/// … and where not all turn up, so many times what chance usually makes of it.
+const CHANCES: f64 = 4.0;
 /// Until when the called turn up, in milliseconds: the poll interval told to the front and the
 /// delay that the page adds to it.
 pub const ANSWER_MS: u64 = 1_300;
@@ -29,22 +32,14 @@ const FIRST_ANSWER_MS: u64 = 5_000;
 const COMING_MS: u64 = 3_000;
 /// The grid that the cursor moves on, in milliseconds.
 pub const TICK_MS: u64 = 100;
-/// Over how long the share is measured, in milliseconds: as short as enough people allow.
-const WINDOW_MS_MIN: u64 = 1_300;
-const WINDOW_MS_MAX: u64 = 10_000;
-/// So many people say enough about a share.
-const PEOPLE_ENOUGH: f64 = 30.0;
-/// … and so many are believed to be there before anybody was seen, or a few late ones would look
-/// like many absentees.
-const PEOPLE_TRUSTED: f64 = 3.0;
 /// The lead is made up for by calling so much more than the rate takes. With it somebody called
 /// just after asking is passed by fewer than the rate lets in until the next question.
 const CATCH_UP: f64 = 1.2;
 /// The calls of so long may be made at once, in milliseconds.
 const SPREAD_MS: f64 = 300.0;
-/// The least share believed: mute bots and closed tabs are passed at up to 64 times the rate.
-const SHARE_MIN: f64 = 1.0 / 64.0;
-const SAMPLES_MAX: usize = 160;
+/// Looks are kept for so long, in milliseconds, and at most so many.
+const REMEMBERED_MS: u64 = 2 * COMING_MS;
+const SAMPLES_MAX: usize = 80;
 
 /// What one look at the room shows. People are those who may come: nobody is counted for a number
 /// that nobody has, nor for a place known to be dead.
@@ -86,6 +81,7 @@ struct Look {
 #[derive(Debug, Default)]
 pub struct Pacer {
     seen: VecDeque<Look>,
+    turnout: Turnout,
     /// How many may be called at this moment without calling too many at once.
     credit: f64,
     /// When the first claim was seen.
@@ -107,7 +103,7 @@ impl Pacer {
         self.remember(now);
         // While people ask for the first time silence says nothing yet, and nobody is in a hurry.
         let is_new = now.now_ms < self.first_asks_until(now.ordered_ms);
-        let (share, speed) = if is_new { (1.0, 1.0) } else { (self.share(now.now_ms), CATCH_UP) };
+        let (share, speed) = if is_new { (1.0, 1.0) } else { (self.turnout.share(), CATCH_UP) };
         let coming = self.coming(now.now_ms) * share;
         let per_ms = now.rate.get() / 1000.0;
         // Also while nobody waits: whoever comes then is not made to wait for others.
@@ -120,7 +116,7 @@ impl Pacer {
         if !now.waiting || allowed == 0 {
             return Step { call: 0, spare: allowed };
         }
-        let missing = (LEAD_MS - now.lead_ms).max(0.0) * per_ms - coming;
+        let missing = (lead(per_ms, share) - now.lead_ms * per_ms).max(0.0) - coming;
         let call = ceil(missing / share).min(at_once).min(allowed);
         Step { call, spare: allowed - call }
     }
@@ -131,16 +127,22 @@ impl Pacer {
             now.now_ms < last.at_ms || now.called < last.called || now.claimed < last.claimed
         });
         if backwards {
+            (self.turnout, self.answered_ms) = (Turnout::default(), None);
             self.seen.clear();
-            self.answered_ms = None;
         }
         if now.claimed > 0 {
             self.answered_ms.get_or_insert(now.now_ms);
         }
-        let (called, claimed) = (now.called, now.claimed);
-        let answered_ms = (now.now_ms + ANSWER_MS).max(now.ordered_ms.saturating_add(FIRST_ASK_MS));
-        self.seen.push_back(Look { at_ms: now.now_ms, called, claimed, answered_ms });
-        let horizon = now.now_ms.saturating_sub(WINDOW_MS_MAX + COMING_MS);
+        let (at_ms, called, claimed) = (now.now_ms, now.called, now.claimed);
+        let answered_ms = (at_ms + ANSWER_MS).max(now.ordered_ms.saturating_add(FIRST_ASK_MS));
+        let last = self.seen.back().copied();
+        self.seen.push_back(Look { at_ms, called, claimed, answered_ms });
+        if let Some(last) = last {
+            let expected = self.due(at_ms) - self.due(last.at_ms);
+            let came = claimed - last.claimed;
+            self.turnout.learn(at_ms - last.at_ms, expected, came, self.coming(at_ms));
+        }
+        let horizon = at_ms.saturating_sub(REMEMBERED_MS);
         while self.seen.len() > SAMPLES_MAX || self.seen.front().is_some_and(|s| s.at_ms < horizon)
         {
             self.seen.pop_front();
@@ -153,6 +155,8 @@ impl Pacer {
         let latest_ms = ordered_ms.saturating_add(FIRST_ANSWER_MS);
         match self.answered_ms {
             None => latest_ms,
+            // They were held up, and now ask in step: once again in this way.
+            Some(at_ms) if (asked_ms..latest_ms).contains(&at_ms) => at_ms + 2 * ANSWER_MS,
             Some(at_ms) if at_ms < latest_ms => asked_ms.max(at_ms + ANSWER_MS),
             Some(_) => asked_ms,
         }
@@ -189,23 +193,9 @@ impl Pacer {
         })
     }
 
-    /// The share of the called who claim. Whoever cannot be known yet counts as present.
-    fn share(&self, now_ms: u64) -> f64 {
-        let Some(newest) = self.seen.back() else { return 1.0 };
-        let due = |by_ms| self.answers(by_ms).map(|(people, part)| people * part).sum::<f64>();
-        let all = due(now_ms);
-        let mut span_ms = WINDOW_MS_MIN;
-        loop {
-            let from_ms = now_ms.saturating_sub(span_ms);
-            let expected = all - due(from_ms);
-            if expected >= PEOPLE_ENOUGH || span_ms >= WINDOW_MS_MAX {
-                let before = self.at(now_ms, span_ms).or(self.seen.front());
-                let claimed = newest.claimed - before.map_or(0, |look| look.claimed);
-                let trusted = real(claimed) + PEOPLE_TRUSTED;
-                return (trusted / (expected + PEOPLE_TRUSTED)).clamp(SHARE_MIN, 1.0);
-            }
-            span_ms += WINDOW_MS_MIN;
-        }
+    /// How many of those called lately should have come by an instant if all are there.
+    fn due(&self, by_ms: u64) -> f64 {
+        self.answers(by_ms).map(|(people, part)| people * part).sum()
     }
 
     /// Of those called lately, how many may still be about to claim if all are there.
@@ -220,6 +210,13 @@ impl Pacer {
         let called_then = self.at(now.now_ms, COMING_MS).map_or(0, |look| look.called);
         real(now.called.saturating_sub(called_then).min(now.unclaimed))
     }
+}
+
+/// How many people are to be booked ahead or about to claim: where few turn up, chance may bring none
+/// of them for a while.
+fn lead(per_ms: f64, share: f64) -> f64 {
+    let people = LEAD_MS * per_ms;
+    people + CHANCES * (people * (1.0 - share)).sqrt()
 }
 
 #[cfg(test)]

@@ -2,16 +2,16 @@
 //! cost the line nothing; whoever cannot be known yet counts as present.
 
 use super::holes::Gaps;
-use super::rate::Rate;
+use super::number::{real, whole};
 
 /// One bitmap stands for so long, in milliseconds.
 pub const SLICE_MS: u64 = 4_000;
 /// So many are looked at: whoever was heard from in the last 8 to 12 s is present.
 pub const SLICES: u64 = 3;
-/// Of those so many seconds of the rate ahead it is noted that they were heard from.
+/// Of those so many seconds ahead of the fastest line it is noted that they were heard from.
 const NOTED_SECONDS: f64 = 60.0;
 /// Whoever is so near has been told to ask within [`KNOWN_AFTER_MS`], and is absent if not heard.
-const KNOWN_SECONDS: f64 = 40.0;
+const KNOWN_SECONDS: f64 = 8.0;
 /// From then on silence means something, in milliseconds: twice the poll interval told to the last
 /// of those near.
 pub const KNOWN_AFTER_MS: u64 = 8_000;
@@ -20,24 +20,14 @@ const NOTED_MIN: u64 = 64;
 /// The most of both, in positions: 8 KB a bitmap.
 const NEAR_MAX: u64 = 65_536;
 
-/// How many positions from the cursor on are noted.
-pub fn noted(rate: Rate) -> u64 {
-    seconds_of(rate, NOTED_SECONDS).max(NOTED_MIN)
+/// How many positions from the cursor on are noted, if so many are called in a second at the most.
+pub fn noted(fastest: f64) -> u64 {
+    whole(fastest * NOTED_SECONDS).clamp(NOTED_MIN, NEAR_MAX)
 }
 
 /// Of how many positions from the cursor on silence means something.
-pub fn known(rate: Rate) -> u64 {
-    seconds_of(rate, KNOWN_SECONDS)
-}
-
-fn seconds_of(rate: Rate, seconds: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate is positive and at most a million"
-    )]
-    let positions = (rate.get() * seconds) as u64;
-    positions.clamp(1, NEAR_MAX)
+pub fn known(fastest: f64) -> u64 {
+    whole(fastest * KNOWN_SECONDS).clamp(1, NEAR_MAX)
 }
 
 /// Positions heard from lately.
@@ -102,6 +92,14 @@ impl Presence {
         unknown_before.saturating_add(heard).saturating_add(unknown_after)
     }
 
+    /// How many positions there are for each who was heard, from one position to where silence means
+    /// something; nothing where that is nowhere.
+    pub fn sparsity(&self, from: u64) -> Option<f64> {
+        let from = from.max(self.from);
+        let heard = self.heard_between(from, self.to).max(1);
+        (from < self.to).then(|| real(self.to - from) / real(heard))
+    }
+
     /// The least position, at most `line`, up to which so many may come from `from` on.
     pub fn position_after(&self, gaps: &Gaps, from: u64, people: u64, line: u64) -> u64 {
         let (mut low, mut high) = (from, line.max(from));
@@ -141,20 +139,23 @@ mod tests {
 
     #[test]
     fn the_front_is_seconds_of_the_rate() {
-        let at = |per_second| known(Rate::per_second(per_second).unwrap());
-        assert_eq!((at(0.2), at(100.0), at(100_000.0)), (8, 4_000, NEAR_MAX));
-        assert!(noted(Rate::whole(100)) > known(Rate::whole(100)));
+        assert_eq!((known(1.0), known(500.0), known(500_000.0)), (8, 4_000, NEAR_MAX));
+        assert!(noted(500.0) > known(500.0));
     }
 
     #[test]
     fn those_near_are_told_to_ask_often_enough_to_be_known() {
-        use crate::domain::queue::{Place, PlaceState, poll_after_ms};
+        use crate::domain::asking::{Asking, fastest};
+        use crate::domain::queue::{Place, PlaceState};
+        use crate::domain::rate::Rate;
         use crate::domain::sale::Phase;
-        for per_second in [0.2, 1.0, 7.5, 200.0, 1_000.0] {
-            let rate = Rate::per_second(per_second).unwrap();
-            let last =
-                Place { state: PlaceState::Waiting, ahead: Some(known(rate) - 1), ..Place::none() };
-            assert!(poll_after_ms(Phase::Open, &last, rate, 0) * 2 <= KNOWN_AFTER_MS, "{rate}");
+        let rates = [0.2, 1.0, 7.5, 200.0, 1_000.0].map(|of| Rate::per_second(of).unwrap());
+        for (rate, stride) in rates.into_iter().flat_map(|rate| [(rate, 0.0), (rate, 30.0)]) {
+            let ahead = Some(known(fastest(rate, stride)) - 1);
+            let last = Place { state: PlaceState::Waiting, ahead, ..Place::none() };
+            let (phase, until_opening_ms) = (Phase::Open, 0);
+            let asking = Asking { phase, until_opening_ms, rate, stride, over_ms: None };
+            assert!(asking.again_after_ms(&last) * 2 <= KNOWN_AFTER_MS, "{rate}, {stride}");
         }
     }
 

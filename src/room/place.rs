@@ -6,7 +6,8 @@ use arc_swap::Guard;
 
 use super::{Room, Snapshot};
 use crate::domain::admission::Admission;
-use crate::domain::queue::{self, Place, PlaceState};
+use crate::domain::asking::{Asking, over_ms};
+use crate::domain::queue::{Place, PlaceState};
 use crate::domain::sale::{Control, Phase};
 use crate::domain::status::{Own, Status, rfc3339};
 use crate::domain::stock::StockSum;
@@ -105,11 +106,12 @@ impl Room {
         self.heard_from(seen, &place);
         let is_waiting = *phase == Phase::Open && place.state == PlaceState::Waiting;
         let waits = place.position.zip(place.ahead).filter(|_| is_waiting);
+        let asking = moment.asking(self.forecast.stride());
         Own {
             eta_seconds: waits.filter(|_| !stands).and_then(|at| self.wait(seen, *now_ms, at)),
             odds: waits.zip(*stock).map(|(at, stock)| self.odds(seen, &stock, at)),
             server_time: rfc3339(*now_ms),
-            poll_after_ms: moment.poll_after_ms(&place),
+            poll_after_ms: asking.again_after_ms(&place),
             place,
         }
     }

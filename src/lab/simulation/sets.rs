@@ -36,9 +36,9 @@ pub(super) fn all_come_back() -> Scenario {
 }
 
 /// Some ask for ever and never claim.
-pub(super) fn mute(share: f64) -> Scenario {
+pub(super) fn mute(share: f64, per_second: f64) -> Scenario {
     let name = format!("{} % ask and never claim", percent(share));
-    let mut scenario = Scenario::new(name, RATE, STEADY_SECONDS).long_enough_for(share);
+    let mut scenario = Scenario::new(name, per_second, STEADY_SECONDS).long_enough_for(share);
     scenario.crowd.mute = share;
     scenario
 }
@@ -125,8 +125,9 @@ pub(super) fn table() -> Vec<Scenario> {
     let jumps = [(0.0, 0.6), (0.6, 0.0), (0.3, 0.9), (0.9, 0.3), (0.0, 0.9), (0.9, 0.0)];
     all.extend(jumps.map(|(from, to)| jump(from, to)));
     all.extend([late_draw(0.0), late_draw(0.6)]);
-    all.extend([all_come_back(), mute(0.3), hidden(0.3), nine_hundred_gone()]);
-    all.extend([5.0, 50.0].map(late_front));
+    all.extend([all_come_back(), hidden(0.3), nine_hundred_gone(), mute(0.3, RATE)]);
+    all.extend([2.0, 5.0, RATE].map(|rate| mute(0.9, rate)));
+    all.extend([5.0, 50.0, 200.0].map(late_front));
     all.extend([0.2, 7.5, 200.0].map(at_rate));
     all.extend([troubled_nodes(), fail_over(), rate_changes()]);
     all.extend([interrupted(Change::Pause), interrupted(Change::Stop), sudden(), ten_inside()]);

@@ -48,8 +48,12 @@ fn wr_05_when_all_absentees_come_back_at_once_they_are_held_and_let_in_at_the_ra
 
 #[test]
 fn mute_bots_and_hidden_tabs_starve_nobody() {
-    kept(&sets::mute(0.3));
+    kept(&sets::mute(0.3, 50.0));
     kept(&sets::hidden(0.3));
+    // Chance decides over one slot in twenty: judged by the fixed seeds and by many.
+    for per_second in [2.0, 5.0, 50.0] {
+        kept(&sets::mute(0.9, per_second));
+    }
 }
 
 #[test]
@@ -68,7 +72,7 @@ fn wr_04_the_living_behind_nine_hundred_dead_places_are_in_by_the_rate_and_one_p
 
 #[test]
 fn nobody_is_called_away_over_those_whose_first_question_comes_late() {
-    for per_second in [5.0, 50.0] {
+    for per_second in [5.0, 50.0, 200.0] {
         let scenario = sets::late_front(per_second);
         for (seed, log) in kept(&scenario) {
             let first_ms = world::OPENS_MS + 3_400;

@@ -7,7 +7,6 @@ use redis::Script;
 use super::super::RedisFailure;
 use super::{RoomStore, script};
 use crate::domain::presence::{Presence, SLICE_MS, SLICES, known, noted};
-use crate::domain::rate::Rate;
 
 static PRESENCE: LazyLock<Script> = script!("presence.lua");
 
@@ -16,17 +15,18 @@ pub const HEARD_MAX: usize = 2_000;
 
 impl RoomStore {
     /// Tells up to [`HEARD_MAX`] positions heard from at `now_ms` of Redis' clock, and hears who is
-    /// present around the cursor. Silence means something below `silent_to`.
+    /// present around the cursor: as far as so many calls a second may reach. Silence means something below `silent_to`.
     pub async fn presence(
         &self,
         now_ms: u64,
         heard: &[u64],
         cursor: u64,
-        rate: Rate,
+        fastest: f64,
         silent_to: u64,
     ) -> Result<Presence, RedisFailure> {
         let slice = now_ms / SLICE_MS;
-        let (from, to) = (cursor.saturating_sub(known(rate)), cursor.saturating_add(noted(rate)));
+        let from = cursor.saturating_sub(known(fastest));
+        let to = cursor.saturating_add(noted(fastest));
         let mut call = PRESENCE.prepare_invoke();
         for ago in 0..SLICES {
             call.key(self.keys.heard(slice.saturating_sub(ago).saturating_mul(SLICE_MS) / 1_000));
