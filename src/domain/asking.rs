@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::number::{ceil, real, whole};
+use super::number::{real, whole};
 use super::queue::{Place, PlaceState};
 use super::rate::Rate;
 use super::sale::Phase;

@@ -17,7 +17,7 @@ use super::turnout::Turnout;
 /// The lead aimed at: longer than the poll interval told to the front, in milliseconds.
 pub const LEAD_MS: f64 = 2_000.0;
 /// … and where not all turn up, so many times what chance usually makes of it.
-const CHANCES: f64 = 4.0;
+const CHANCES: f64 = 3.0;
 /// Until when the called turn up, in milliseconds: the poll interval told to the front and the
 /// delay that the page adds to it.
 pub const ANSWER_MS: u64 = 1_300;

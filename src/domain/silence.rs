@@ -106,7 +106,11 @@ mod tests {
         let mut new = Silence::default();
         assert_eq!(new.below(1_000, seen(50, 10.0), Some(900)), 0);
         assert_eq!(new.below(8_500, seen(60, 10.0), Some(900)), 0, "the row is too young");
-        assert_eq!(new.below(9_000, seen(60, 10.0), Some(900)), 50, "who came since may not have asked");
+        assert_eq!(
+            new.below(9_000, seen(60, 10.0), Some(900)),
+            50,
+            "who came since may not have asked"
+        );
         assert_eq!(new.below(9_100, seen(60, 10.0), Some(2_000)), 0, "no order for long enough");
         assert_eq!(new.below(9_200, seen(60, 10.0), None), 0);
 

@@ -115,11 +115,8 @@ impl Room {
                     silence = Silence::after_lobby(self.tell_of_lobby(&seen, now_ms).await);
                 }
                 due_ms = now_ms + exchange_after_ms(now_ms, seen.ordered_ms());
-                let line = Seen {
-                    line: seen.line,
-                    cursor: seen.cursor,
-                    fastest: self.fastest(&seen),
-                };
+                let line =
+                    Seen { line: seen.line, cursor: seen.cursor, fastest: self.fastest(&seen) };
                 let silent_to = silence.below(now_ms, line, seen.ordered_ms());
                 self.exchange(silent_to, &seen, now_ms).await
             } else {

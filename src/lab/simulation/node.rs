@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::store::Store;
 use crate::clock::{Clock as _, ManualClock, RoomClock};
-use crate::domain::asking::{SPARSE, Asking, Stride, fastest, over_ms};
+use crate::domain::asking::{Asking, SPARSE, Stride, fastest, over_ms};
 use crate::domain::calling::{Calling, View};
 use crate::domain::order::Order;
 use crate::domain::presence::{Presence, known, noted};
@@ -70,7 +70,11 @@ impl Node {
 
     /// Dies, and comes back without any memory.
     pub(super) fn restart(&mut self, until_ms: u64) {
-        *self = Self { away_until_ms: until_ms, knows_lobby: false, ..Self::new(self.off_ms, self.asking.rate) };
+        *self = Self {
+            away_until_ms: until_ms,
+            knows_lobby: false,
+            ..Self::new(self.off_ms, self.asking.rate)
+        };
     }
 
     /// Does nothing for a while, and then goes on with what it knew.

@@ -76,7 +76,8 @@ impl<'run> World<'run> {
         store.max_active = scenario.max_active;
         store.window_ms = scenario.window_ms;
         store.available = scenario.stock.map(|stock| stock.units);
-        let nodes = (0..scenario.nodes).map(|_| Node::new(rng.random_range(-60_000..60_000), scenario.rate));
+        let nodes = (0..scenario.nodes)
+            .map(|_| Node::new(rng.random_range(-60_000..60_000), scenario.rate));
         let mut world = Self {
             scenario,
             nodes: nodes.collect(),
