@@ -16,10 +16,13 @@ pub const POLL_MS_MAX: u64 = 15_000;
 
 /// So many people may be passed for one slot, however slow the line was lately.
 const STRIDE_MIN: f64 = 5.0;
-/// … and while nobody knows who is there one in so many may be.
-pub const SPARSE: f64 = 5.0;
+/// While nobody knows who is there the line may leap: so many a second may be passed.
+const UNKNOWN_PER_SECOND: f64 = 500.0;
 /// So much faster than lately may it become.
 const FASTER: f64 = 2.0;
+/// However slow the rate, this many a second may be passed: the first few hundred always ask often
+/// enough to be known, which is a hundred questions a second.
+const FASTEST_MIN: f64 = 50.0;
 /// What is called fast or slow is measured over so long, in milliseconds.
 const LATELY_MS: u64 = 5_000;
 const MARK_EVERY_MS: u64 = 500;
@@ -27,8 +30,8 @@ const MARK_EVERY_MS: u64 = 500;
 /// All who wait hear within so long that nothing is left, in milliseconds: with what pages add
 /// to it, two seconds.
 const OVER_MS_MIN: u64 = 1_500;
-/// … or as soon as so many may ask in a second, on all nodes together.
-const ASKED_PER_SECOND: u64 = 10_000;
+/// … or as soon as so many may ask in a second, on all nodes together: 100,000 hear of it in time.
+const ASKED_PER_SECOND: u64 = 70_000;
 /// Nobody who waits asks later than this, in milliseconds, with what pages add.
 pub const ASKS_WITHIN_MS: u64 = 20_000;
 
@@ -73,7 +76,12 @@ impl Asking {
 
 /// The most people that may be called in a second, after so many were passed for each slot.
 pub fn fastest(rate: Rate, stride: f64) -> f64 {
-    rate.get() * (stride * FASTER).max(STRIDE_MIN)
+    (rate.get() * (stride * FASTER).max(STRIDE_MIN)).max(FASTEST_MIN)
+}
+
+/// How many people are called soon: it is they who say how far the line may leap.
+pub fn soon(rate: Rate) -> u64 {
+    whole(rate.get() * 2.0).max(2)
 }
 
 /// Up to how many places behind the cursor people ask again within so long, pages' own delay added.
@@ -97,8 +105,14 @@ pub fn over_ms(available: u64, each: f64, rate: Rate, waiting: u64) -> Option<u6
 pub struct Stride(VecDeque<(u64, u64)>);
 
 impl Stride {
-    /// Takes a look: so many people have been passed by now. How many for each slot lately.
-    pub fn observe(&mut self, now_ms: u64, passed: u64, rate: Rate) -> f64 {
+    /// Takes a look: so many people have been passed by now, and one in so many ahead is there, if that
+    /// is known. How many are passed for each slot, as lately or as soon.
+    pub fn observe(&mut self, now_ms: u64, passed: u64, rate: Rate, ahead: Option<f64>) -> f64 {
+        let soon = ahead.unwrap_or((UNKNOWN_PER_SECOND / rate.get()).max(STRIDE_MIN));
+        self.lately(now_ms, passed, rate).max(soon)
+    }
+
+    fn lately(&mut self, now_ms: u64, passed: u64, rate: Rate) -> f64 {
         // Another run, or a store that was lost.
         if self.0.back().is_some_and(|(at_ms, then)| now_ms < *at_ms || passed < *then) {
             self.0.clear();
@@ -161,7 +175,8 @@ mod tests {
         assert_eq!(over_ms(0, 1.0, rate, 8_000), None, "they have been told");
         assert_eq!(over_ms(999, 1.0, rate, 8_000), Some(1_500));
         assert_eq!(over_ms(1_999, 2.0, rate, 8_000), Some(1_500), "two for each");
-        assert_eq!(over_ms(999, 1.0, rate, 60_000), Some(6_000), "no more than can be answered");
+        assert_eq!(over_ms(999, 1.0, rate, 100_000), Some(1_500));
+        assert_eq!(over_ms(999, 1.0, rate, 420_000), Some(6_000), "no more than can be answered");
         assert_eq!(open(50.0, 1.0, Some(1_500))(100_000), 1_500);
         assert_eq!(open(50.0, 1.0, Some(6_000))(500), POLL_MS_MIN, "the front as ever");
     }
@@ -169,7 +184,7 @@ mod tests {
     #[test]
     fn the_stride_is_that_of_the_last_seconds() {
         let (mut stride, rate) = (Stride::default(), Rate::whole(10));
-        let mut at = |tick: u64, passed| stride.observe(tick * 100, passed, rate);
+        let mut at = |tick: u64, passed| stride.observe(tick * 100, passed, rate, Some(0.0));
         let slow = (0..100).map(|tick| at(tick, tick)).last().unwrap();
         assert!((slow - 1.0).abs() < 0.1, "{slow}");
         let fast = (100..200).map(|tick| at(tick, 100 + (tick - 100) * 12)).last().unwrap();

@@ -1,6 +1,7 @@
 //! When silence means absence: how far back in the line a node may judge those it has not heard.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::asking::{ASKS_WITHIN_MS, asks_to};
 use super::presence::{KNOWN_AFTER_MS, noted};
@@ -63,8 +64,14 @@ impl Silence {
         Self { lobby: positions, ..Self::default() }
     }
 
-    /// Notes the line; below which position silence means absence.
-    pub fn below(&mut self, now_ms: u64, seen: Seen, ordered_ms: Option<u64>) -> u64 {
+    /// Notes the line; the positions of which silence means absence, those called lately among them.
+    pub fn judged(&mut self, now_ms: u64, seen: Seen, ordered_ms: Option<u64>) -> Range<u64> {
+        let to = self.below(now_ms, seen, ordered_ms);
+        let from = self.row.front().map_or(seen.cursor, |(_, first)| first.cursor);
+        from..to
+    }
+
+    fn below(&mut self, now_ms: u64, seen: Seen, ordered_ms: Option<u64>) -> u64 {
         if self.ordered_ms != ordered_ms {
             // A room that was restored has lost who was heard, those of the lobby among them.
             if self.ordered_ms.is_some() {

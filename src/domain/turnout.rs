@@ -2,17 +2,19 @@
 
 use super::number::real;
 
-/// So many people say enough; whoever was expected before them is forgotten.
-const PEOPLE_ENOUGH: f64 = 20.0;
-/// Nor is anybody remembered for longer than this, in milliseconds of somebody being expected …
-const MEMORY_MS_MAX: f64 = 6_000.0;
-/// … and nobody forgotten sooner: people may ask in step, all in one part of their poll interval and
-/// nobody in the rest of it.
-const MEMORY_MS_MIN: f64 = 2_600.0;
+/// How far off a share may be, as a part of it: (1 − share) ÷ share ÷ error² people tell it so well,
+/// by the variance of who comes. So where all come, a few who do not are believed at once.
+const ERROR: f64 = 0.15;
+/// The fewest who are remembered, in those of them who come.
+const CAME_MIN: f64 = 3.0;
+/// Nobody is forgotten sooner than this, in milliseconds: a poll interval, in any part of which many
+/// may ask at once.
+const MEMORY_MS_MIN: f64 = 1_300.0;
 /// So many are believed to be there before anybody was seen, or a few late ones would look like many
 /// absentees …
 const TRUSTED: f64 = 3.0;
-/// … and half as many when so many were expected, or many absentees would look like fewer.
+/// … of whom all but one are believed in half when so many were expected, or many absentees would
+/// look like fewer. The one stays: that none of a few came says little.
 const TRUSTED_HALF: f64 = 3.0;
 /// The least that is believed: mute bots and closed tabs are passed at up to 64 times the rate.
 const SHARE_MIN: f64 = 1.0 / 64.0;
@@ -29,9 +31,9 @@ impl Turnout {
     /// In so many milliseconds so many were to be expected, and so many came; `coming` are expected
     /// later and may come early.
     pub(super) fn learn(&mut self, took_ms: u64, expected: f64, came: u64, coming: f64) {
-        let took_ms = real(took_ms);
-        let least = if expected > 0.0 { took_ms / MEMORY_MS_MAX } else { 0.0 };
-        let fades = (expected / PEOPLE_ENOUGH).max(least).min(took_ms / MEMORY_MS_MIN);
+        let share = self.share();
+        let enough = ((1.0 - share) / (ERROR * ERROR) + CAME_MIN) / share;
+        let fades = (expected / enough).min(real(took_ms) / MEMORY_MS_MIN);
         let kept = (-fades).exp();
         self.expected = self.expected * kept + expected;
         // Many who were called long ago and come back at once say nothing of those called now.
@@ -40,7 +42,7 @@ impl Turnout {
 
     /// The share of the called who claim. Whoever cannot be known yet counts as present.
     pub(super) fn share(&self) -> f64 {
-        let trusted = TRUSTED / (1.0 + self.expected / TRUSTED_HALF);
+        let trusted = 1.0 + (TRUSTED - 1.0) / (1.0 + self.expected / TRUSTED_HALF);
         ((self.came + trusted) / (self.expected + trusted)).clamp(SHARE_MIN, 1.0)
     }
 }

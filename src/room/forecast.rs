@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Room, Snapshot};
-use crate::domain::asking::{SPARSE, Stride, fastest};
+use crate::domain::asking::{Stride, fastest, soon};
 use crate::domain::forecast::{self, Before, Kept, Look, Pace, Shown, Tempo};
 use crate::domain::queue::{Eta, Odds};
 use crate::domain::rate::Rate;
@@ -69,9 +69,9 @@ impl Room {
             let (run, cursor) = (seen.control.run, seen.cursor);
             tempo.observe(Look { now_ms, run, cursor, passed, is_moving, rate });
             self.forecast.keep(tempo.pace());
-            let lately = stride.observe(now_ms, passed, rate);
-            let ahead = seen.presence.sparsity(seen.cursor).unwrap_or(SPARSE);
-            self.forecast.stride.store(lately.max(ahead).to_bits(), Ordering::Relaxed);
+            let ahead = seen.presence.sparsity(&seen.gaps, seen.cursor, soon(rate), seen.line);
+            let stride = stride.observe(now_ms, passed, rate, ahead);
+            self.forecast.stride.store(stride.to_bits(), Ordering::Relaxed);
             before.replace(rate) == Some(rate) && is_moving
         };
         let mut shown = self.forecast.shown.lock().unwrap_or_else(PoisonError::into_inner);

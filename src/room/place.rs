@@ -20,6 +20,7 @@ pub struct Moment {
     phase: Phase,
     paused: bool,
     stock: Option<StockSum>,
+    asking: Asking,
 }
 
 impl Moment {
@@ -74,13 +75,7 @@ impl Moment {
 
     /// When somebody at this place is to ask again.
     pub fn poll_after_ms(&self, place: &Place) -> u64 {
-        let control = &self.seen.control;
-        let until_ms = match self.phase {
-            Phase::Upcoming => control.lobby_opens_ms,
-            Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
-        };
-        let until_ms = until_ms.saturating_sub(self.now_ms);
-        queue::poll_after_ms(self.phase, place, control.rate, until_ms)
+        self.asking.again_after_ms(place)
     }
 }
 
@@ -89,7 +84,9 @@ impl Room {
     pub fn moment(&self) -> Moment {
         let (seen, now_ms) = (self.snapshot.load(), self.now_ms());
         let (phase, stock) = (seen.phase(now_ms), seen.stock(now_ms));
-        Moment { phase, paused: seen.is_halted() || stock.is_none(), stock, seen, now_ms }
+        let asking = asking(&seen, now_ms, self.forecast.stride());
+        let paused = seen.is_halted() || stock.is_none();
+        Moment { phase, paused, stock, asking, seen, now_ms }
     }
 
     /// What a visitor is told; ticket and admission are already verified.
@@ -99,19 +96,18 @@ impl Room {
         ticket: Option<&Ticket>,
         admission: Option<&Admission>,
     ) -> Own {
-        let Moment { seen, now_ms, phase, paused, stock } = moment;
+        let Moment { seen, now_ms, phase, paused, stock, .. } = moment;
         // Nobody knows when those who have the units, or may take them, give some back.
         let stands = *paused || moment.is_sold_out() || self.waits_for_stock(seen);
         let place = place(seen, ticket, admission);
         self.heard_from(seen, &place);
         let is_waiting = *phase == Phase::Open && place.state == PlaceState::Waiting;
         let waits = place.position.zip(place.ahead).filter(|_| is_waiting);
-        let asking = moment.asking(self.forecast.stride());
         Own {
             eta_seconds: waits.filter(|_| !stands).and_then(|at| self.wait(seen, *now_ms, at)),
             odds: waits.zip(*stock).map(|(at, stock)| self.odds(seen, &stock, at)),
             server_time: rfc3339(*now_ms),
-            poll_after_ms: asking.again_after_ms(&place),
+            poll_after_ms: moment.poll_after_ms(&place),
             place,
         }
     }
@@ -146,6 +142,24 @@ impl Room {
             poll_after_ms: own.poll_after_ms,
             place: own.place,
         }
+    }
+}
+
+/// What those in line, and those who are not, are told to ask by.
+fn asking(seen: &Snapshot, now_ms: u64, stride: f64) -> Asking {
+    let (control, phase) = (&seen.control, seen.phase(now_ms));
+    let until_ms = match phase {
+        Phase::Upcoming => control.lobby_opens_ms,
+        Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
+    };
+    let (each, waiting) = (seen.decisions.mean_quantity(), seen.line.saturating_sub(seen.cursor));
+    let stock = seen.stock(now_ms).filter(|_| !seen.is_halted());
+    Asking {
+        phase,
+        until_opening_ms: until_ms.saturating_sub(now_ms),
+        rate: control.rate,
+        stride,
+        over_ms: stock.and_then(|stock| over_ms(stock.available, each, control.rate, waiting)),
     }
 }
 

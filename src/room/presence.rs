@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -117,8 +118,8 @@ impl Room {
                 due_ms = now_ms + exchange_after_ms(now_ms, seen.ordered_ms());
                 let line =
                     Seen { line: seen.line, cursor: seen.cursor, fastest: self.fastest(&seen) };
-                let silent_to = silence.below(now_ms, line, seen.ordered_ms());
-                self.exchange(silent_to, &seen, now_ms).await
+                let judged = silence.judged(now_ms, line, seen.ordered_ms());
+                self.exchange(judged, &seen, now_ms).await
             } else {
                 None
             };
@@ -148,10 +149,10 @@ impl Room {
         positions
     }
 
-    async fn exchange(&self, silent_to: u64, seen: &Snapshot, now_ms: u64) -> Option<Presence> {
+    async fn exchange(&self, judged: Range<u64>, seen: &Snapshot, now_ms: u64) -> Option<Presence> {
         let heard = self.heard.take();
-        let (cursor, fastest) = (seen.cursor, self.fastest(seen));
-        let tell = |chunk| self.store.presence(now_ms, chunk, cursor, fastest, silent_to);
+        let to = seen.cursor.saturating_add(noted(self.fastest(seen)));
+        let tell = |chunk| self.store.presence(now_ms, chunk, judged.clone(), to);
         let mut chunks = heard.chunks(HEARD_MAX);
         // An outage is logged by the heartbeat.
         let mut known = tell(chunks.next().unwrap_or_default()).await.ok()?;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::store::Store;
 use crate::clock::{Clock as _, ManualClock, RoomClock};
-use crate::domain::asking::{Asking, SPARSE, Stride, fastest, over_ms};
+use crate::domain::asking::{Asking, Stride, fastest, over_ms, soon};
 use crate::domain::calling::{Calling, View};
 use crate::domain::order::Order;
-use crate::domain::presence::{Presence, known, noted};
+use crate::domain::presence::{Presence, noted};
 use crate::domain::rate::Rate;
 use crate::domain::sale::Phase;
 use crate::domain::silence::{Seen, Silence};
@@ -138,8 +138,8 @@ impl Node {
 
     fn tell(&mut self, store: &Store, now_ms: u64) {
         let (rate, waiting) = (store.rate, store.line - store.cursor);
-        let lately = self.stride.observe(now_ms, store.cursor, rate);
-        let stride = lately.max(self.presence.sparsity(store.cursor).unwrap_or(SPARSE));
+        let ahead = self.presence.sparsity(&store.gaps, store.cursor, soon(rate), store.line);
+        let stride = self.stride.observe(now_ms, store.cursor, rate, ahead);
         let demand = store.demand().filter(|_| !store.paused);
         let over_ms = demand.and_then(|demand| {
             over_ms(demand.available, demand.decisions.mean_quantity(), rate, waiting)
@@ -160,11 +160,10 @@ impl Node {
         }
         let cursor = self.cursor;
         let seen = Seen { line: store.line, cursor, fastest: self.fastest() };
-        let silent_to = self.silence.below(now_ms, seen, self.ordered_ms());
-        let from = cursor.saturating_sub(known(self.fastest()));
+        let judged = self.silence.judged(now_ms, seen, self.ordered_ms());
         let to = cursor.saturating_add(noted(self.fastest()));
         let heard = std::mem::take(&mut self.heard);
-        self.presence = store.presence(now_ms, heard.into_iter(), (from, to), silent_to);
+        self.presence = store.presence(now_ms, heard.into_iter(), judged, to);
     }
 
     /// A visitor near the front has been answered.
