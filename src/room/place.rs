@@ -86,7 +86,7 @@ impl Room {
         let (phase, stock) = (seen.phase(now_ms), seen.stock(now_ms));
         let asking = asking(&seen, now_ms, self.forecast.stride());
         let paused = seen.is_halted() || stock.is_none();
-        Moment { phase, paused, stock, asking, seen, now_ms }
+        Moment { seen, now_ms, phase, paused, stock, asking }
     }
 
     /// What a visitor is told; ticket and admission are already verified.
