@@ -34,15 +34,9 @@ pub struct View<'room> {
     pub places: Option<u64>,
 }
 
-/// The pacer, and the people it has seen called.
+/// The pacer, as it looks at a line.
 #[derive(Debug, Default)]
-pub struct Calling {
-    pacer: Pacer,
-    /// People called, those before the first look included.
-    called: u64,
-    /// Where the cursor was at the last look.
-    cursor: Option<u64>,
-}
+pub struct Calling(Pacer);
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,13 +50,12 @@ pub struct Call {
 impl Calling {
     /// Decides.
     pub fn decide(&mut self, seen: &View<'_>) -> Call {
-        self.count(seen);
         #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
         let lead_ms = seen.meter.lead_ms(seen.now_ms as f64);
-        let Step { call, spare } = self.pacer.step(Observation {
+        let now = Observation {
             now_ms: seen.now_ms,
             ordered_ms: seen.ordered_ms,
-            called: self.called,
+            cursor: seen.cursor,
             claimed: seen.claimed,
             unclaimed: seen.gaps.people_below(seen.cursor).saturating_sub(seen.claimed),
             waiting: seen.cursor < seen.line,
@@ -70,25 +63,14 @@ impl Calling {
             rate: seen.rate,
             demand: seen.demand,
             places: seen.places,
-        });
+        };
+        // Dead places and numbers that nobody has are not counted: nobody waits for them to come.
+        let people = |from, to| seen.presence.people_between(seen.gaps, from, to);
+        let Step { call, spare } = self.0.step(now, people);
         let to = match call {
             0 => seen.cursor,
             call => seen.presence.position_after(seen.gaps, seen.cursor, call, seen.line),
         };
         Call { to, spare }
-    }
-
-    /// Dead places and numbers that nobody has are not counted, so nobody waits for them to come.
-    fn count(&mut self, seen: &View<'_>) {
-        match self.cursor.replace(seen.cursor) {
-            Some(before) if before <= seen.cursor => {
-                let people = seen.presence.people_between(seen.gaps, before, seen.cursor);
-                self.called = self.called.saturating_add(people);
-            }
-            Some(_) | None => {
-                let called = seen.gaps.people_below(seen.cursor);
-                *self = Self { pacer: Pacer::default(), called, cursor: Some(seen.cursor) };
-            }
-        }
     }
 }

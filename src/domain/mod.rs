@@ -1,6 +1,7 @@
 //! The rules of the sale: pure, no async, no I/O; time and randomness come in as arguments.
 
 pub mod admission;
+pub mod asking;
 pub mod beacon;
 pub mod calling;
 pub mod client_header;
@@ -40,3 +41,4 @@ pub mod status;
 pub mod stock;
 pub mod stock_file;
 pub mod ticket;
+mod turnout;

@@ -1,20 +1,22 @@
 //! How far to call: just enough that the meter always has somebody to admit.
 //!
 //! Over-*call*, never over-*admit*: the meter decides who is admitted when; the pacer only keeps
-//! it fed. It aims at a lead (slot of the next claim − now, and those about to claim) of
-//! [`LEAD_MS`]. What is missing is divided by the share of the called who turn up: claims of late
-//! over those that were to be expected by now, so that a run of absentees cannot starve the line.
-//! Calls are spread, so that nobody who is there is passed by many behind. Where the sale looks at
-//! its stock or has only so many places inside, nobody is called for what others will take.
+//! it fed. It aims at a lead (slots booked ahead, and those about to claim) of [`LEAD_MS`], and of
+//! more where chance decides who turns up. What is missing is divided by the share of the called who
+//! do. Calls are spread, so that nobody who is there is passed by many behind. Where the sale looks
+//! at its stock or has only so many places inside, nobody is called for what others will take.
 
 use std::collections::VecDeque;
 
 use super::demand::Demand;
 use super::number::{ceil, real, whole};
 use super::rate::Rate;
+use super::turnout::Turnout;
 
 /// The lead aimed at: longer than the poll interval told to the front, in milliseconds.
 pub const LEAD_MS: f64 = 2_000.0;
+/// … and where not all turn up, so many times what chance usually makes of it.
+const CHANCES: f64 = 3.0;
 /// Until when the called turn up, in milliseconds: the poll interval told to the front and the
 /// delay that the page adds to it.
 pub const ANSWER_MS: u64 = 1_300;
@@ -29,33 +31,28 @@ const FIRST_ANSWER_MS: u64 = 5_000;
 const COMING_MS: u64 = 3_000;
 /// The grid that the cursor moves on, in milliseconds.
 pub const TICK_MS: u64 = 100;
-/// Over how long the share is measured, in milliseconds: as short as enough people allow.
-const WINDOW_MS_MIN: u64 = 1_300;
-const WINDOW_MS_MAX: u64 = 10_000;
-/// So many people say enough about a share.
-const PEOPLE_ENOUGH: f64 = 30.0;
-/// … and so many are believed to be there before anybody was seen, or a few late ones would look
-/// like many absentees.
-const PEOPLE_TRUSTED: f64 = 3.0;
-/// The lead is made up for by calling so much more than the rate takes. With it somebody called
-/// just after asking is passed by fewer than the rate lets in until the next question.
+/// A lead is made up for by calling so much more than the rate takes, if all turn up. With it somebody
+/// called just after asking is passed by fewer than the rate lets in until the next question.
 const CATCH_UP: f64 = 1.2;
+/// … and so much more for each absentee to one who comes: among few a lead is made up for sooner.
+const CATCH_UP_AMONG_FEW: f64 = 0.2;
+/// … and so many a second at any rate, or the slowest would take minutes.
+const CATCH_UP_PER_MS: f64 = 0.1 / 1_000.0;
 /// The calls of so long may be made at once, in milliseconds.
 const SPREAD_MS: f64 = 300.0;
-/// The least share believed: mute bots and closed tabs are passed at up to 64 times the rate.
-const SHARE_MIN: f64 = 1.0 / 64.0;
-const SAMPLES_MAX: usize = 160;
+/// Looks are kept for so long, in milliseconds, and at most so many.
+const REMEMBERED_MS: u64 = 2 * COMING_MS;
+const LOOKS_MAX: usize = 80;
 
-/// What one look at the room shows. People are those who may come: nobody is counted for a number
-/// that nobody has, nor for a place known to be dead.
+/// What one look at the room shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// Redis' clock.
     pub now_ms: u64,
     /// Since when this node has seen an order in this room: the draw, or a restore.
     pub ordered_ms: u64,
-    /// People called so far, from any beginning.
-    pub called: u64,
+    /// Positions below it have been called.
+    pub cursor: u64,
     /// Places that have claimed at least once in this epoch.
     pub claimed: u64,
     /// Places called that have not claimed in this epoch, dead ones among them.
@@ -76,9 +73,11 @@ pub struct Observation {
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at_ms: u64,
-    called: u64,
+    cursor: u64,
     claimed: u64,
-    /// Until when those called since the look before are to be expected.
+    /// How many who may come were called since the look before.
+    called: u64,
+    /// Until when those are to be expected.
     answered_ms: u64,
 }
 
@@ -86,8 +85,11 @@ struct Look {
 #[derive(Debug, Default)]
 pub struct Pacer {
     seen: VecDeque<Look>,
+    turnout: Turnout,
     /// How many may be called at this moment without calling too many at once.
     credit: f64,
+    /// The most that may be called at any moment.
+    most: f64,
     /// When the first claim was seen.
     answered_ms: Option<u64>,
 }
@@ -102,16 +104,18 @@ pub struct Step {
 }
 
 impl Pacer {
-    /// How many more to call.
-    pub fn step(&mut self, now: Observation) -> Step {
-        self.remember(now);
+    /// How many more to call. `people` counts those who may come from one position to below another:
+    /// nobody for a number that nobody has, nor for a place known to be dead.
+    pub fn step(&mut self, now: Observation, people: impl Fn(u64, u64) -> u64) -> Step {
+        self.remember(now, people);
         // While people ask for the first time silence says nothing yet, and nobody is in a hurry.
         let is_new = now.now_ms < self.first_asks_until(now.ordered_ms);
-        let (share, speed) = if is_new { (1.0, 1.0) } else { (self.share(now.now_ms), CATCH_UP) };
-        let coming = self.coming(now.now_ms) * share;
         let per_ms = now.rate.get() / 1000.0;
+        let (share, most_per_ms) =
+            if is_new { (1.0, per_ms) } else { caught_up(per_ms, self.turnout.share()) };
+        let coming = self.coming(now.now_ms) * share;
         // Also while nobody waits: whoever comes then is not made to wait for others.
-        let at_once = self.at_once(speed * per_ms / share);
+        let at_once = self.at_once(most_per_ms / share);
         let for_stock =
             now.demand.map_or(u64::MAX, |demand| demand.may_call(self.may_still_claim(now)));
         let for_places =
@@ -120,29 +124,36 @@ impl Pacer {
         if !now.waiting || allowed == 0 {
             return Step { call: 0, spare: allowed };
         }
-        let missing = (LEAD_MS - now.lead_ms).max(0.0) * per_ms - coming;
+        let missing = (lead(per_ms, share) - now.lead_ms * per_ms).max(0.0) - coming;
         let call = ceil(missing / share).min(at_once).min(allowed);
         Step { call, spare: allowed - call }
     }
 
-    fn remember(&mut self, now: Observation) {
+    fn remember(&mut self, now: Observation, people: impl Fn(u64, u64) -> u64) {
         // A store loss or a new epoch starts the counts anew, and the memory with them.
         let backwards = self.seen.back().is_some_and(|last| {
-            now.now_ms < last.at_ms || now.called < last.called || now.claimed < last.claimed
+            now.now_ms < last.at_ms || now.cursor < last.cursor || now.claimed < last.claimed
         });
         if backwards {
-            self.seen.clear();
-            self.answered_ms = None;
+            *self = Self { credit: self.credit, ..Self::default() };
         }
         if now.claimed > 0 {
             self.answered_ms.get_or_insert(now.now_ms);
         }
-        let (called, claimed) = (now.called, now.claimed);
-        let answered_ms = (now.now_ms + ANSWER_MS).max(now.ordered_ms.saturating_add(FIRST_ASK_MS));
-        self.seen.push_back(Look { at_ms: now.now_ms, called, claimed, answered_ms });
-        let horizon = now.now_ms.saturating_sub(WINDOW_MS_MAX + COMING_MS);
-        while self.seen.len() > SAMPLES_MAX || self.seen.front().is_some_and(|s| s.at_ms < horizon)
-        {
+        let (at_ms, cursor, claimed) = (now.now_ms, now.cursor, now.claimed);
+        let answered_ms = (at_ms + ANSWER_MS).max(now.ordered_ms.saturating_add(FIRST_ASK_MS));
+        let last = self.seen.back().copied();
+        // A node that has called farther at once knew already who is away.
+        let at_most = ceil(self.most);
+        let called = last.map_or(0, |last| people(last.cursor, cursor).min(at_most));
+        self.seen.push_back(Look { at_ms, cursor, claimed, called, answered_ms });
+        if let Some(last) = last {
+            let expected = self.due(at_ms) - self.due(last.at_ms);
+            let came = claimed - last.claimed;
+            self.turnout.learn(at_ms - last.at_ms, expected, came, self.coming(at_ms));
+        }
+        let horizon = at_ms.saturating_sub(REMEMBERED_MS);
+        while self.seen.len() > LOOKS_MAX || self.seen.front().is_some_and(|s| s.at_ms < horizon) {
             self.seen.pop_front();
         }
     }
@@ -153,26 +164,22 @@ impl Pacer {
         let latest_ms = ordered_ms.saturating_add(FIRST_ANSWER_MS);
         match self.answered_ms {
             None => latest_ms,
+            // They were held up, and now ask in step: once again in this way.
+            Some(at_ms) if (asked_ms..latest_ms).contains(&at_ms) => at_ms + 2 * ANSWER_MS,
             Some(at_ms) if at_ms < latest_ms => asked_ms.max(at_ms + ANSWER_MS),
             Some(_) => asked_ms,
         }
     }
 
-    /// The look in force so long ago: the newest not after it.
-    fn at(&self, now_ms: u64, ago_ms: u64) -> Option<&Look> {
-        let at_ms = now_ms.saturating_sub(ago_ms);
-        self.seen.iter().rev().find(|look| look.at_ms <= at_ms)
-    }
-
     /// How many may be called now, at so many a millisecond, whoever called the last ones.
     fn at_once(&mut self, per_ms: f64) -> u64 {
         let most = (per_ms * SPREAD_MS).max(1.0);
+        self.most = most;
         let mut looks = self.seen.iter().rev();
         self.credit = match (looks.next(), looks.next()) {
             (Some(now), Some(before)) => {
                 let gained = per_ms * real(now.at_ms - before.at_ms);
-                let spent = real(now.called - before.called);
-                (self.credit + gained - spent).clamp(-most, most)
+                (self.credit + gained - real(now.called)).clamp(-most, most)
             }
             (Some(_) | None, _) => most,
         };
@@ -185,27 +192,13 @@ impl Pacer {
         self.seen.iter().zip(self.seen.iter().skip(1)).map(move |(before, look)| {
             let takes = look.answered_ms.saturating_sub(before.at_ms).max(1);
             let waited = by_ms.saturating_sub(before.at_ms).min(takes);
-            (real(look.called - before.called), real(waited) / real(takes))
+            (real(look.called), real(waited) / real(takes))
         })
     }
 
-    /// The share of the called who claim. Whoever cannot be known yet counts as present.
-    fn share(&self, now_ms: u64) -> f64 {
-        let Some(newest) = self.seen.back() else { return 1.0 };
-        let due = |by_ms| self.answers(by_ms).map(|(people, part)| people * part).sum::<f64>();
-        let all = due(now_ms);
-        let mut span_ms = WINDOW_MS_MIN;
-        loop {
-            let from_ms = now_ms.saturating_sub(span_ms);
-            let expected = all - due(from_ms);
-            if expected >= PEOPLE_ENOUGH || span_ms >= WINDOW_MS_MAX {
-                let before = self.at(now_ms, span_ms).or(self.seen.front());
-                let claimed = newest.claimed - before.map_or(0, |look| look.claimed);
-                let trusted = real(claimed) + PEOPLE_TRUSTED;
-                return (trusted / (expected + PEOPLE_TRUSTED)).clamp(SHARE_MIN, 1.0);
-            }
-            span_ms += WINDOW_MS_MIN;
-        }
+    /// How many of those called lately should have come by an instant if all are there.
+    fn due(&self, by_ms: u64) -> f64 {
+        self.answers(by_ms).map(|(people, part)| people * part).sum()
     }
 
     /// Of those called lately, how many may still be about to claim if all are there.
@@ -217,9 +210,27 @@ impl Pacer {
     /// a unit that one of them will take is nobody else's. Who was called before this node looked
     /// may have been called just then.
     fn may_still_claim(&self, now: Observation) -> f64 {
-        let called_then = self.at(now.now_ms, COMING_MS).map_or(0, |look| look.called);
-        real(now.called.saturating_sub(called_then).min(now.unclaimed))
+        let then_ms = now.now_ms.saturating_sub(COMING_MS);
+        if self.seen.front().is_none_or(|look| look.at_ms > then_ms) {
+            return real(now.unclaimed);
+        }
+        let lately = self.seen.iter().filter(|look| look.at_ms > then_ms);
+        real(lately.map(|look| look.called).sum::<u64>().min(now.unclaimed))
     }
+}
+
+/// How many people are to be booked ahead or about to claim: where few turn up, chance may bring none
+/// of them for a while.
+fn lead(per_ms: f64, share: f64) -> f64 {
+    let people = LEAD_MS * per_ms;
+    people + CHANCES * (people * (1.0 - share)).sqrt()
+}
+
+/// The share, and how many a millisecond may come while a lead is made up for: where few are there,
+/// one who is may be passed by more, the rate ÷ share, until the next question.
+fn caught_up(per_ms: f64, share: f64) -> (f64, f64) {
+    let absent = 1.0 / share - 1.0;
+    (share, per_ms * (CATCH_UP + CATCH_UP_AMONG_FEW * absent) + CATCH_UP_PER_MS)
 }
 
 #[cfg(test)]
@@ -229,6 +240,11 @@ mod tests {
 
     use super::*;
     use crate::domain::meter::Meter;
+
+    /// Nobody is known to be away.
+    fn all(from: u64, to: u64) -> u64 {
+        to - from
+    }
 
     /// A line of `people` of whom a share turn up within a poll of being called; returns the
     /// slots used in each second.
@@ -253,7 +269,7 @@ mod tests {
             let look = Observation {
                 now_ms,
                 ordered_ms: start,
-                called: cursor,
+                cursor,
                 claimed: meter.next(),
                 unclaimed: cursor.saturating_sub(meter.next()),
                 waiting: cursor < people,
@@ -262,7 +278,7 @@ mod tests {
                 demand: None,
                 places: None,
             };
-            let to = (cursor + pacer.step(look).call).min(people);
+            let to = (cursor + pacer.step(look, all).call).min(people);
             for _ in cursor..to {
                 if rng.random_bool(present) {
                     due.push(now_ms + rng.random_range(50..1_250));
@@ -294,18 +310,18 @@ mod tests {
         while cursor < 900 && ticks < 200 {
             let now_ms = 1_000_000 + ticks * TICK_MS;
             let seen = observed(now_ms, cursor, 0, rate);
-            cursor += pacer.step(seen).call;
+            cursor += pacer.step(seen, all).call;
             ticks += 1;
         }
         assert!(ticks <= 40, "900 absentees took {ticks} ticks");
     }
 
-    fn observed(now_ms: u64, called: u64, claimed: u64, rate: Rate) -> Observation {
-        let unclaimed = called.saturating_sub(claimed);
+    fn observed(now_ms: u64, cursor: u64, claimed: u64, rate: Rate) -> Observation {
+        let unclaimed = cursor.saturating_sub(claimed);
         Observation {
             now_ms,
             ordered_ms: 0,
-            called,
+            cursor,
             claimed,
             unclaimed,
             waiting: true,
@@ -323,7 +339,7 @@ mod tests {
         let mut at = |now_ms, called, claimed, available, undecided| {
             let demand = Demand { available, undecided, ..Demand::default() };
             let seen = observed(now_ms, called, claimed, rate);
-            pacer.step(Observation { demand: Some(demand), ..seen }).call
+            pacer.step(Observation { demand: Some(demand), ..seen }, all).call
         };
         assert_eq!(at(1_000, 500, 500, 0, 0), 0, "all is held: the line waits");
         assert_eq!(at(9_000, 500, 500, 12, 0), 12);
@@ -339,9 +355,9 @@ mod tests {
         let (rate, mut pacer) = (Rate::per_second(0.05).unwrap(), Pacer::default());
         for now_ms in (1_000_000..1_005_000).step_by(100) {
             let idle = Observation { waiting: false, ..observed(now_ms, 0, 0, rate) };
-            assert_eq!(pacer.step(idle).call, 0);
+            assert_eq!(pacer.step(idle, all).call, 0);
         }
-        assert_eq!(pacer.step(observed(1_005_000, 0, 0, rate)).call, 1);
+        assert_eq!(pacer.step(observed(1_005_000, 0, 0, rate), all).call, 1);
     }
 
     /// Everybody who comes takes a unit.
@@ -369,7 +385,7 @@ mod tests {
                 let demand = Demand { available, undecided, ..Demand::default() };
                 let seen = observed(now_ms, called, meter.next(), rate);
                 let lead_ms = meter.lead_ms(now);
-                let step = pacer.step(Observation { lead_ms, demand: Some(demand), ..seen });
+                let step = pacer.step(Observation { lead_ms, demand: Some(demand), ..seen }, all);
                 called += step.call;
                 for _ in 0..step.call {
                     if rng.random_bool(present) {

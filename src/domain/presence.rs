@@ -1,43 +1,26 @@
 //! Presence: which of those near the front were heard from lately, as bits by position. Dead places
 //! cost the line nothing; whoever cannot be known yet counts as present.
 
+use std::ops::Range;
+
 use super::holes::Gaps;
-use super::rate::Rate;
+use super::number::{real, whole};
 
 /// One bitmap stands for so long, in milliseconds.
 pub const SLICE_MS: u64 = 4_000;
 /// So many are looked at: whoever was heard from in the last 8 to 12 s is present.
 pub const SLICES: u64 = 3;
-/// Of those so many seconds of the rate ahead it is noted that they were heard from.
+/// Of those so many seconds ahead of the fastest line it is noted that they were heard from.
 const NOTED_SECONDS: f64 = 60.0;
-/// Whoever is so near has been told to ask within [`KNOWN_AFTER_MS`], and is absent if not heard.
-const KNOWN_SECONDS: f64 = 40.0;
-/// From then on silence means something, in milliseconds: twice the poll interval told to the last
-/// of those near.
+/// From then on silence means something, in milliseconds: until whoever is near has been heard, and
+/// the nodes have told each other.
 pub const KNOWN_AFTER_MS: u64 = 8_000;
-/// The least that is noted, in positions.
-const NOTED_MIN: u64 = 64;
-/// The most of both, in positions: 8 KB a bitmap.
-const NEAR_MAX: u64 = 65_536;
+/// The most that is noted, in positions: 8 KB a bitmap.
+const NOTED_MAX: u64 = 65_536;
 
-/// How many positions from the cursor on are noted.
-pub fn noted(rate: Rate) -> u64 {
-    seconds_of(rate, NOTED_SECONDS).max(NOTED_MIN)
-}
-
-/// Of how many positions from the cursor on silence means something.
-pub fn known(rate: Rate) -> u64 {
-    seconds_of(rate, KNOWN_SECONDS)
-}
-
-fn seconds_of(rate: Rate, seconds: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate is positive and at most a million"
-    )]
-    let positions = (rate.get() * seconds) as u64;
-    positions.clamp(1, NEAR_MAX)
+/// How many positions from the cursor on are noted, if so many are called in a second at the most.
+pub fn noted(fastest: f64) -> u64 {
+    whole(fastest * NOTED_SECONDS).min(NOTED_MAX)
 }
 
 /// Positions heard from lately.
@@ -54,9 +37,9 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Whoever is set in one of the bitmaps, which begin at byte `first`. Silence means something
-    /// from position `from` to below `to`.
-    pub fn new(first: u64, bitmaps: &[Vec<u8>], from: u64, to: u64) -> Self {
+    /// Whoever is set in one of the bitmaps, which begin at byte `first`. Of the positions `judged`
+    /// silence means something.
+    pub fn new(first: u64, bitmaps: &[Vec<u8>], judged: Range<u64>) -> Self {
         let mut bits: Vec<u8> = Vec::new();
         for bitmap in bitmaps {
             if bits.len() < bitmap.len() {
@@ -66,6 +49,7 @@ impl Presence {
                 *all |= byte;
             }
         }
+        let Range { start: from, end: to } = judged;
         Self { base: first.saturating_mul(8), bits, from, to }
     }
 
@@ -78,16 +62,20 @@ impl Presence {
 
     /// How many positions from one to below another were heard from.
     pub fn heard_between(&self, from: u64, to: u64) -> u64 {
-        self.heard_below(to).saturating_sub(self.heard_below(from))
-    }
-
-    fn heard_below(&self, position: u64) -> u64 {
-        let bit = position.saturating_sub(self.base);
-        let whole = usize::try_from(bit / 8).unwrap_or(usize::MAX).min(self.bits.len());
-        let (before, after) = self.bits.split_at(whole);
-        let ones: u64 = before.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        let part = after.first().map_or(0, |byte| (byte & !(0xff_u8 >> (bit % 8))).count_ones());
-        ones + u64::from(part)
+        let bit = |position: u64| position.saturating_sub(self.base);
+        let (from, to) = (bit(from), bit(to));
+        if from >= to {
+            return 0;
+        }
+        let byte = |bit: u64| usize::try_from(bit / 8).unwrap_or(usize::MAX).min(self.bits.len());
+        let ones =
+            |bytes: &[u8]| bytes.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+        let before = |bit: u64| {
+            let part = self.bits.get(byte(bit)).map_or(0, |byte| byte & !(0xff_u8 >> (bit % 8)));
+            u64::from(part.count_ones())
+        };
+        let whole = self.bits.get(byte(from)..byte(to)).map_or(0, ones);
+        whole + before(to) - before(from)
     }
 
     /// How many may come of those from one position to below another: who was heard from, and
@@ -100,6 +88,14 @@ impl Presence {
         let heard = self.heard_between(from.max(self.from), to.min(self.to));
         let unknown_after = gaps.people_between(from.max(self.to), to);
         unknown_before.saturating_add(heard).saturating_add(unknown_after)
+    }
+
+    /// How many positions there are for each of the next so many people, from one position on; nothing
+    /// where silence means nothing there.
+    pub fn sparsity(&self, gaps: &Gaps, from: u64, people: u64, line: u64) -> Option<f64> {
+        let is_known = (self.from..self.to).contains(&from);
+        let to = is_known.then(|| self.position_after(gaps, from, people, line))?;
+        Some(real(to - from) / real(people.max(1)))
     }
 
     /// The least position, at most `line`, up to which so many may come from `from` on.
@@ -129,7 +125,7 @@ mod tests {
     fn who_was_heard_in_any_of_the_bitmaps_is_present_and_far_away_nobody_is_absent() {
         // Bytes 1 and 2: positions 8 to 23.
         let maps = [vec![0b1000_0000], vec![0, 0b0000_0001]];
-        let seen = Presence::new(1, &maps, 8, 20);
+        let seen = Presence::new(1, &maps, 8..20);
         assert!(seen.heard(8) && seen.heard(23) && !seen.heard(9) && !seen.heard(7));
         assert_eq!(seen.heard_between(0, 100), 2);
         let people = |from, to| seen.people_between(&Gaps::default(), from, to);
@@ -137,25 +133,6 @@ mod tests {
         assert_eq!(people(0, 100), 8 + 1 + 80, "who cannot be known yet counts");
         let nothing = Presence::default();
         assert_eq!(nothing.people_between(&Gaps::default(), 3, 100), 97);
-    }
-
-    #[test]
-    fn the_front_is_seconds_of_the_rate() {
-        let at = |per_second| known(Rate::per_second(per_second).unwrap());
-        assert_eq!((at(0.2), at(100.0), at(100_000.0)), (8, 4_000, NEAR_MAX));
-        assert!(noted(Rate::whole(100)) > known(Rate::whole(100)));
-    }
-
-    #[test]
-    fn those_near_are_told_to_ask_often_enough_to_be_known() {
-        use crate::domain::queue::{Place, PlaceState, poll_after_ms};
-        use crate::domain::sale::Phase;
-        for per_second in [0.2, 1.0, 7.5, 200.0, 1_000.0] {
-            let rate = Rate::per_second(per_second).unwrap();
-            let last =
-                Place { state: PlaceState::Waiting, ahead: Some(known(rate) - 1), ..Place::none() };
-            assert!(poll_after_ms(Phase::Open, &last, rate, 0) * 2 <= KNOWN_AFTER_MS, "{rate}");
-        }
     }
 
     proptest! {
@@ -168,7 +145,7 @@ mod tests {
             let holes = Holes::of(vec![], std::iter::once(hole..hole + 9).collect());
             let gaps = Gaps::new(&holes, &Draw::new(0, [7; 32]));
             let is_hole = |at: u64| (hole..hole + 9).contains(&at);
-            let seen = Presence::new(first, &maps, known.0, known.1);
+            let seen = Presence::new(first, &maps, known.0..known.1);
             let counts = |at: u64| {
                 if (known.0..known.1).contains(&at) { seen.heard(at) } else { !is_hole(at) }
             };

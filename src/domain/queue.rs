@@ -4,17 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::draw::Draw;
 use super::left::Left;
-use super::rate::Rate;
-use super::sale::Phase;
 use super::ticket::Cohort;
-
-/// The shortest poll interval told, to the front of the line, in milliseconds.
-pub const POLL_MS_MIN: u64 = 1_000;
-/// The longest poll interval told, in milliseconds.
-pub const POLL_MS_MAX: u64 = 15_000;
-
-/// So few of those ahead may turn up.
-const SOONEST_SHARE: f64 = 0.2;
 
 /// Where a visitor stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,34 +101,6 @@ pub struct Eta {
     pub high: u64,
 }
 
-/// When to ask again. The front polls often, so that a call is answered within the meter's lead;
-/// everybody else by the distance, and nobody must poll to keep a place.
-pub fn poll_after_ms(phase: Phase, place: &Place, rate: Rate, until_opening_ms: u64) -> u64 {
-    let ms = match phase {
-        Phase::Upcoming | Phase::Lobby => until_opening_ms / 2,
-        Phase::Drawing => POLL_MS_MIN,
-        Phase::Closed => POLL_MS_MAX,
-        Phase::Open => match (place.state, place.ahead) {
-            (PlaceState::Waiting, Some(ahead)) => soonest_seconds(ahead, rate) * 1000 / 2,
-            (PlaceState::Left | PlaceState::Missed, _) => POLL_MS_MAX,
-            _ => POLL_MS_MIN,
-        },
-    };
-    ms.clamp(POLL_MS_MIN, POLL_MS_MAX)
-}
-
-/// Whole seconds until somebody behind `ahead` others may be called, if one in five turns up.
-fn soonest_seconds(ahead: u64, rate: Rate) -> u64 {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate; float casts saturate"
-    )]
-    let seconds = (ahead as f64 / rate.get() * SOONEST_SHARE) as u64;
-    seconds
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,16 +123,5 @@ mod tests {
         let of = |n| Place::of(Cohort::Late(n), Some(&draw), 0).among(&gone, Cohort::Late(n), 0);
         assert_eq!((of(1).state, of(1).ahead), (PlaceState::Left, None));
         assert_eq!([0, 2, 3].map(|n| of(n).ahead), [Some(0), Some(1), Some(2)]);
-    }
-
-    #[test]
-    fn the_front_is_told_to_ask_each_second_and_the_far_end_seldom() {
-        let rate = Rate::per_second(100.0).unwrap();
-        let place =
-            |ahead| Place { state: PlaceState::Waiting, ahead: Some(ahead), ..Place::none() };
-        assert_eq!(poll_after_ms(Phase::Open, &place(10), rate, 0), POLL_MS_MIN);
-        assert!(poll_after_ms(Phase::Open, &place(3_000), rate, 0) > 2_000);
-        assert_eq!(poll_after_ms(Phase::Open, &place(900_000), rate, 0), POLL_MS_MAX);
-        assert_eq!(poll_after_ms(Phase::Lobby, &Place::none(), rate, 600), POLL_MS_MIN);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Room, Snapshot, join, out_of_reach};
 use crate::domain::admission::Admission;
-use crate::domain::queue::POLL_MS_MIN;
+use crate::domain::asking::POLL_MS_MIN;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
 use crate::store::redis::RedisFailure;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Room, Snapshot};
+use crate::domain::asking::{Stride, fastest, soon};
 use crate::domain::forecast::{self, Before, Kept, Look, Pace, Shown, Tempo};
 use crate::domain::queue::{Eta, Odds};
 use crate::domain::rate::Rate;
@@ -15,9 +16,11 @@ use crate::domain::stock::StockSum;
 #[derive(Default)]
 pub(super) struct Forecast {
     /// Of whoever looks at the room; nobody else.
-    tempo: Mutex<(Tempo, Option<Rate>)>,
+    tempo: Mutex<(Tempo, Stride, Option<Rate>)>,
     /// The pace: people and trust as halves; 0 until it is known, as trust is never nothing.
     pace: AtomicU64,
+    /// The bits of how many people are passed for each slot.
+    stride: AtomicU64,
     shown: Mutex<Shown>,
 }
 
@@ -27,6 +30,11 @@ impl Forecast {
         #[expect(clippy::cast_possible_truncation, reason = "each half of the bits")]
         let half = |bits: u64| f64::from(f32::from_bits(bits as u32));
         (bits != 0).then(|| Pace { people: half(bits >> 32), trust: half(bits) })
+    }
+
+    /// How many people are passed for each slot: as lately, or as those ahead are known to be there.
+    pub(super) fn stride(&self) -> f64 {
+        f64::from_bits(self.stride.load(Ordering::Relaxed))
     }
 
     fn keep(&self, pace: Option<Pace>) {
@@ -57,10 +65,13 @@ impl Room {
         let passed = passed.saturating_sub(seen.left.between(0, seen.cursor));
         let is_steady = {
             let mut of = self.forecast.tempo.lock().unwrap_or_else(PoisonError::into_inner);
-            let (tempo, before) = &mut *of;
+            let (tempo, stride, before) = &mut *of;
             let (run, cursor) = (seen.control.run, seen.cursor);
             tempo.observe(Look { now_ms, run, cursor, passed, is_moving, rate });
             self.forecast.keep(tempo.pace());
+            let ahead = seen.presence.sparsity(&seen.gaps, seen.cursor, soon(rate), seen.line);
+            let stride = stride.observe(now_ms, passed, rate, ahead);
+            self.forecast.stride.store(stride.to_bits(), Ordering::Relaxed);
             before.replace(rate) == Some(rate) && is_moving
         };
         let mut shown = self.forecast.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,6 +86,11 @@ impl Room {
         if !is_steady {
             shown.forget();
         }
+    }
+
+    /// The most people that may be called in a second.
+    pub(super) fn fastest(&self, seen: &Snapshot) -> f64 {
+        fastest(seen.control.rate, self.forecast.stride())
     }
 
     /// How the waits that this node has told turned out, at rates that did not change meanwhile.

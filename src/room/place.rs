@@ -6,7 +6,8 @@ use arc_swap::Guard;
 
 use super::{Room, Snapshot};
 use crate::domain::admission::Admission;
-use crate::domain::queue::{self, Place, PlaceState};
+use crate::domain::asking::{Asking, over_ms};
+use crate::domain::queue::{Place, PlaceState};
 use crate::domain::sale::{Control, Phase};
 use crate::domain::status::{Own, Status, rfc3339};
 use crate::domain::stock::StockSum;
@@ -19,6 +20,7 @@ pub struct Moment {
     phase: Phase,
     paused: bool,
     stock: Option<StockSum>,
+    asking: Asking,
 }
 
 impl Moment {
@@ -73,13 +75,7 @@ impl Moment {
 
     /// When somebody at this place is to ask again.
     pub fn poll_after_ms(&self, place: &Place) -> u64 {
-        let control = &self.seen.control;
-        let until_ms = match self.phase {
-            Phase::Upcoming => control.lobby_opens_ms,
-            Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
-        };
-        let until_ms = until_ms.saturating_sub(self.now_ms);
-        queue::poll_after_ms(self.phase, place, control.rate, until_ms)
+        self.asking.again_after_ms(place)
     }
 }
 
@@ -88,7 +84,9 @@ impl Room {
     pub fn moment(&self) -> Moment {
         let (seen, now_ms) = (self.snapshot.load(), self.now_ms());
         let (phase, stock) = (seen.phase(now_ms), seen.stock(now_ms));
-        Moment { phase, paused: seen.is_halted() || stock.is_none(), stock, seen, now_ms }
+        let asking = asking(&seen, now_ms, self.forecast.stride());
+        let paused = seen.is_halted() || stock.is_none();
+        Moment { seen, now_ms, phase, paused, stock, asking }
     }
 
     /// What a visitor is told; ticket and admission are already verified.
@@ -98,7 +96,7 @@ impl Room {
         ticket: Option<&Ticket>,
         admission: Option<&Admission>,
     ) -> Own {
-        let Moment { seen, now_ms, phase, paused, stock } = moment;
+        let Moment { seen, now_ms, phase, paused, stock, .. } = moment;
         // Nobody knows when those who have the units, or may take them, give some back.
         let stands = *paused || moment.is_sold_out() || self.waits_for_stock(seen);
         let place = place(seen, ticket, admission);
@@ -144,6 +142,24 @@ impl Room {
             poll_after_ms: own.poll_after_ms,
             place: own.place,
         }
+    }
+}
+
+/// What those in line, and those who are not, are told to ask by.
+fn asking(seen: &Snapshot, now_ms: u64, stride: f64) -> Asking {
+    let (control, phase) = (&seen.control, seen.phase(now_ms));
+    let until_ms = match phase {
+        Phase::Upcoming => control.lobby_opens_ms,
+        Phase::Lobby | Phase::Drawing | Phase::Open | Phase::Closed => control.opens_ms,
+    };
+    let (each, waiting) = (seen.decisions.mean_quantity(), seen.line.saturating_sub(seen.cursor));
+    let stock = seen.stock(now_ms).filter(|_| !seen.is_halted());
+    Asking {
+        phase,
+        until_opening_ms: until_ms.saturating_sub(now_ms),
+        rate: control.rate,
+        stride,
+        over_ms: stock.and_then(|stock| over_ms(stock.available, each, control.rate, waiting)),
     }
 }
 

@@ -3,16 +3,17 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
 use super::{Room, Snapshot};
-use crate::domain::presence::{KNOWN_AFTER_MS, Presence, known, noted};
+use crate::domain::presence::{KNOWN_AFTER_MS, Presence, noted};
 use crate::domain::queue::{Place, PlaceState};
 use crate::domain::sale::Phase;
-use crate::domain::silence::{EXCHANGE_MS_MAX, EXCHANGE_MS_MIN, Rates, Silence, exchange_after_ms};
+use crate::domain::silence::{EXCHANGE_MS_MAX, EXCHANGE_MS_MIN, Seen, Silence, exchange_after_ms};
 use crate::store::redis::room::HEARD_MAX;
 use crate::telemetry::PerCore;
 
@@ -79,7 +80,7 @@ impl Room {
 
     /// The same, by the position.
     pub(super) fn heard_at(&self, seen: &Snapshot, position: u64) {
-        if position < seen.cursor.saturating_add(noted(seen.control.rate)) {
+        if position < seen.cursor.saturating_add(noted(self.fastest(seen))) {
             self.heard.note(position);
         }
     }
@@ -88,7 +89,7 @@ impl Room {
     pub(super) async fn keep_presence(&self) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let (mut silence, mut rates) = (Silence::default(), Rates::default());
+        let mut silence = Silence::default();
         // Since when this node has listened to the lobby, and when the next exchange is due.
         let (mut listens_ms, mut due_ms) = (None, 0);
         loop {
@@ -97,7 +98,6 @@ impl Room {
             let is_live = seen.is_live(self.now_ms());
             // Redis' own word, so that a clock of this node that jumps says nothing.
             let now_ms = seen.seen_ms();
-            let lowest = rates.lowest(now_ms, seen.control.rate);
             let is_on = is_live && seen.phase(now_ms) == Phase::Open;
             if is_live && !is_on {
                 // Set back, Redis' clock does not say since when.
@@ -116,9 +116,10 @@ impl Room {
                     silence = Silence::after_lobby(self.tell_of_lobby(&seen, now_ms).await);
                 }
                 due_ms = now_ms + exchange_after_ms(now_ms, seen.ordered_ms());
-                let near = seen.cursor.saturating_add(known(lowest));
-                let silent_to = silence.below(now_ms, seen.line, near, seen.ordered_ms());
-                self.exchange(silent_to, &seen, now_ms).await
+                let line =
+                    Seen { line: seen.line, cursor: seen.cursor, fastest: self.fastest(&seen) };
+                let judged = silence.judged(now_ms, line, seen.ordered_ms());
+                self.exchange(judged, &seen, now_ms).await
             } else {
                 None
             };
@@ -137,7 +138,7 @@ impl Room {
     /// position.
     async fn tell_of_lobby(&self, seen: &Snapshot, now_ms: u64) -> u64 {
         let Some(draw) = seen.draw.clone() else { return 0 };
-        let positions = noted(seen.control.rate).min(draw.n()).min(NOTED_MAX as u64 / 2);
+        let positions = noted(self.fastest(seen)).min(draw.n()).min(NOTED_MAX as u64 / 2);
         let lobby = self.lobby.clone();
         let front = tokio::task::spawn_blocking(move || lobby.front(&draw, positions, now_ms));
         // It fails only when the process is about to end.
@@ -148,10 +149,10 @@ impl Room {
         positions
     }
 
-    async fn exchange(&self, silent_to: u64, seen: &Snapshot, now_ms: u64) -> Option<Presence> {
+    async fn exchange(&self, judged: Range<u64>, seen: &Snapshot, now_ms: u64) -> Option<Presence> {
         let heard = self.heard.take();
-        let (cursor, rate) = (seen.cursor, seen.control.rate);
-        let tell = |chunk| self.store.presence(now_ms, chunk, cursor, rate, silent_to);
+        let to = seen.cursor.saturating_add(noted(self.fastest(seen)));
+        let tell = |chunk| self.store.presence(now_ms, chunk, judged.clone(), to);
         let mut chunks = heard.chunks(HEARD_MAX);
         // An outage is logged by the heartbeat.
         let mut known = tell(chunks.next().unwrap_or_default()).await.ok()?;

@@ -71,7 +71,7 @@ impl Line {
             }
             let seen = Observation {
                 now_ms,
-                called: cursor,
+                cursor,
                 claimed: meter.next(),
                 unclaimed: cursor.saturating_sub(meter.next()),
                 waiting: cursor < self.people,
@@ -81,7 +81,7 @@ impl Line {
                 ordered_ms: START_MS,
                 places: None,
             };
-            let to = (cursor + pacer.step(seen).call).min(self.people);
+            let to = (cursor + pacer.step(seen, |from, to| to - from).call).min(self.people);
             for at in cursor..to {
                 let at = usize::try_from(at).unwrap();
                 if let Some(look) = looks[at].take() {

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use super::store::Store;
 use crate::clock::{Clock as _, ManualClock, RoomClock};
+use crate::domain::asking::{Asking, Stride, fastest, over_ms, soon};
 use crate::domain::calling::{Calling, View};
 use crate::domain::order::Order;
-use crate::domain::presence::{Presence, known, noted};
-use crate::domain::silence::{Rates, Silence};
+use crate::domain::presence::{Presence, noted};
+use crate::domain::rate::Rate;
+use crate::domain::sale::Phase;
+use crate::domain::silence::{Seen, Silence};
 
 /// A look older than this is not believed.
 const STALE_MS: u64 = 2_000;
@@ -23,7 +26,9 @@ pub(super) struct Node {
     away_until_ms: u64,
     calling: Calling,
     silence: Silence,
-    rates: Rates,
+    stride: Stride,
+    /// What visitors are told to ask by.
+    pub(super) asking: Asking,
     /// Has listened to the lobby and not told of it yet.
     knows_lobby: bool,
     heard: HashSet<u64>,
@@ -36,7 +41,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(off_ms: i64) -> Self {
+    pub(super) fn new(off_ms: i64, rate: Rate) -> Self {
         let local = Arc::new(ManualClock::default());
         Self {
             clock: RoomClock::new(local.clone()),
@@ -45,7 +50,14 @@ impl Node {
             away_until_ms: 0,
             calling: Calling::default(),
             silence: Silence::default(),
-            rates: Rates::default(),
+            stride: Stride::default(),
+            asking: Asking {
+                phase: Phase::Open,
+                until_opening_ms: 0,
+                rate,
+                stride: 0.0,
+                over_ms: None,
+            },
             knows_lobby: true,
             heard: HashSet::new(),
             presence: Presence::default(),
@@ -58,7 +70,11 @@ impl Node {
 
     /// Dies, and comes back without any memory.
     pub(super) fn restart(&mut self, until_ms: u64) {
-        *self = Self { away_until_ms: until_ms, knows_lobby: false, ..Self::new(self.off_ms) };
+        *self = Self {
+            away_until_ms: until_ms,
+            knows_lobby: false,
+            ..Self::new(self.off_ms, self.asking.rate)
+        };
     }
 
     /// Does nothing for a while, and then goes on with what it knew.
@@ -94,6 +110,7 @@ impl Node {
         self.clock.heard(now_ms, self.clock.local_ms());
         (self.cursor, self.paused, self.seen_ms) = (store.cursor, store.paused, now_ms);
         self.order = self.order.seen(now_ms, Some(store.loaded_ms));
+        self.tell(store, now_ms);
         let mut to = store.cursor;
         if !store.paused {
             let view = View {
@@ -115,6 +132,21 @@ impl Node {
         store.advance(from, to, now_ms).then_some(store.cursor)
     }
 
+    fn fastest(&self) -> f64 {
+        fastest(self.asking.rate, self.asking.stride)
+    }
+
+    fn tell(&mut self, store: &Store, now_ms: u64) {
+        let (rate, waiting) = (store.rate, store.line - store.cursor);
+        let ahead = self.presence.sparsity(&store.gaps, store.cursor, soon(rate), store.line);
+        let stride = self.stride.observe(now_ms, store.cursor, rate, ahead);
+        let demand = store.demand().filter(|_| !store.paused);
+        let over_ms = demand.and_then(|demand| {
+            over_ms(demand.available, demand.decisions.mean_quantity(), rate, waiting)
+        });
+        self.asking = Asking { rate, stride, over_ms, ..self.asking };
+    }
+
     /// Tells the room whom it heard, and hears of all; by the room's time at its last look.
     pub(super) fn exchange(&mut self, store: &mut Store, now_ms: u64) {
         self.set_clock(now_ms);
@@ -124,21 +156,19 @@ impl Node {
         }
         let now_ms = self.seen_ms;
         if std::mem::take(&mut self.knows_lobby) {
-            self.silence = Silence::after_lobby(store.drawn.min(noted(store.rate)));
+            self.silence = Silence::after_lobby(store.drawn.min(noted(self.fastest())));
         }
-        let lowest = self.rates.lowest(now_ms, store.rate);
         let cursor = self.cursor;
-        let near = cursor.saturating_add(known(lowest));
-        let silent_to = self.silence.below(now_ms, store.line, near, self.ordered_ms());
-        let from = cursor.saturating_sub(known(store.rate));
-        let to = cursor.saturating_add(noted(store.rate));
+        let seen = Seen { line: store.line, cursor, fastest: self.fastest() };
+        let judged = self.silence.judged(now_ms, seen, self.ordered_ms());
+        let to = cursor.saturating_add(noted(self.fastest()));
         let heard = std::mem::take(&mut self.heard);
-        self.presence = store.presence(now_ms, heard.into_iter(), (from, to), silent_to);
+        self.presence = store.presence(now_ms, heard.into_iter(), judged, to);
     }
 
     /// A visitor near the front has been answered.
-    pub(super) fn hear(&mut self, position: u64, rate: crate::domain::rate::Rate) {
-        if position < self.cursor.saturating_add(noted(rate)) {
+    pub(super) fn hear(&mut self, position: u64) {
+        if position < self.cursor.saturating_add(noted(self.fastest())) {
             self.heard.insert(position);
         }
     }

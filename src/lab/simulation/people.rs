@@ -3,9 +3,8 @@
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-use crate::domain::queue::{Place, PlaceState, poll_after_ms};
-use crate::domain::rate::Rate;
-use crate::domain::sale::Phase;
+use crate::domain::asking::Asking;
+use crate::domain::queue::{Place, PlaceState};
 
 /// How often a stream of events looks for what must not wait.
 const LOOK_MS: u64 = 1_000;
@@ -97,12 +96,12 @@ impl Visitor {
         &mut self,
         now_ms: u64,
         ahead: u64,
-        rate: Rate,
+        asking: &Asking,
         rng: &mut SmallRng,
     ) -> u64 {
         let state = if ahead == 0 { PlaceState::Called } else { PlaceState::Waiting };
         let place = Place { state, ahead: Some(ahead), ..Place::none() };
-        let told = poll_after_ms(Phase::Open, &place, rate, 0);
+        let told = asking.again_after_ms(&place);
         let at = match self.kind {
             Kind::Stream => {
                 if now_ms >= self.due_ms {

@@ -23,9 +23,10 @@ pub(super) fn late_draw(share: f64) -> Scenario {
 }
 
 /// The share of those away jumps from one second to the next.
-pub(super) fn jump(from: f64, to: f64) -> Scenario {
+pub(super) fn jump(from: f64, to: f64, per_second: f64) -> Scenario {
+    let seconds = if per_second < 1.0 { 240 } else { JUMP_SECONDS };
     let name = format!("{} % away, then {} %", percent(from), percent(to));
-    let scenario = Scenario::new(name, RATE, JUMP_SECONDS).away(from).long_enough_for(to);
+    let scenario = Scenario::new(name, per_second, seconds).away(from).long_enough_for(to);
     scenario.at(JUMP_AT, Change::Away(to))
 }
 
@@ -36,9 +37,9 @@ pub(super) fn all_come_back() -> Scenario {
 }
 
 /// Some ask for ever and never claim.
-pub(super) fn mute(share: f64) -> Scenario {
+pub(super) fn mute(share: f64, per_second: f64) -> Scenario {
     let name = format!("{} % ask and never claim", percent(share));
-    let mut scenario = Scenario::new(name, RATE, STEADY_SECONDS).long_enough_for(share);
+    let mut scenario = Scenario::new(name, per_second, STEADY_SECONDS).long_enough_for(share);
     scenario.crowd.mute = share;
     scenario
 }
@@ -64,14 +65,6 @@ pub(super) fn late_front(per_second: f64) -> Scenario {
     let mut scenario = Scenario::new("all ask first after 3 s", per_second, STEADY_SECONDS);
     scenario.crowd.asks_first_ms = Some((3_000, 3_300));
     scenario
-}
-
-/// A rate, and a jump in those away.
-pub(super) fn at_rate(per_second: f64) -> Scenario {
-    let seconds = if per_second < 1.0 { 240 } else { JUMP_SECONDS };
-    let name = "0 % away, then 60 %";
-    let scenario = Scenario::new(name, per_second, seconds).long_enough_for(0.6);
-    scenario.at(JUMP_AT, Change::Away(0.6))
 }
 
 /// Nodes die, sleep, and have their clocks moved; nothing of the line follows them.
@@ -123,11 +116,13 @@ pub(super) fn ten_inside() -> Scenario {
 pub(super) fn table() -> Vec<Scenario> {
     let mut all: Vec<_> = [0.0, 0.3, 0.6, 0.9].map(steady).into();
     let jumps = [(0.0, 0.6), (0.6, 0.0), (0.3, 0.9), (0.9, 0.3), (0.0, 0.9), (0.9, 0.0)];
-    all.extend(jumps.map(|(from, to)| jump(from, to)));
+    all.extend(jumps.map(|(from, to)| jump(from, to, RATE)));
     all.extend([late_draw(0.0), late_draw(0.6)]);
-    all.extend([all_come_back(), mute(0.3), hidden(0.3), nine_hundred_gone()]);
-    all.extend([5.0, 50.0].map(late_front));
-    all.extend([0.2, 7.5, 200.0].map(at_rate));
+    all.extend([all_come_back(), hidden(0.3), nine_hundred_gone(), mute(0.3, RATE)]);
+    all.extend([1.0, 2.0, 5.0, RATE].map(|rate| mute(0.9, rate)));
+    all.extend([5.0, 50.0, 200.0].map(late_front));
+    all.extend([0.2, 7.5, 200.0].map(|rate| jump(0.0, 0.6, rate)));
+    all.extend([1.0, 2.0, 5.0].map(|rate| jump(0.0, 0.9, rate)));
     all.extend([troubled_nodes(), fail_over(), rate_changes()]);
     all.extend([interrupted(Change::Pause), interrupted(Change::Stop), sudden(), ten_inside()]);
     all

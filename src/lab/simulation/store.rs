@@ -2,6 +2,7 @@
 //! meter is the domain's own; a journey holds the real steps to the same rules.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 
 use crate::domain::demand::{Decisions, Demand};
 use crate::domain::holes::Gaps;
@@ -269,8 +270,8 @@ impl Store {
         &mut self,
         now_ms: u64,
         heard: impl Iterator<Item = u64>,
-        (from, to): (u64, u64),
-        silent_to: u64,
+        judged: Range<u64>,
+        to: u64,
     ) -> Presence {
         let slice = now_ms / SLICE_MS;
         self.heard.retain(|at, _| at + SLICES + 1 > slice);
@@ -282,14 +283,14 @@ impl Store {
             }
             bits[byte] |= 0x80 >> (position % 8);
         }
-        let (first, past) = (index(from / 8), index(to / 8 + 1));
+        let (first, past) = (index(judged.start / 8), index(to / 8 + 1));
         let within = |bits: &Vec<u8>| {
             let end = past.min(bits.len());
             bits.get(first.min(end)..end).unwrap_or_default().to_vec()
         };
         let of_late = self.heard.range(slice.saturating_sub(SLICES - 1)..=slice);
         let maps: Vec<_> = of_late.map(|(_, bits)| within(bits)).collect();
-        Presence::new(from / 8, &maps, from, silent_to.min(to))
+        Presence::new(judged.start / 8, &maps, judged.start..judged.end.min(to))
     }
 
     /// What is left to call for.

@@ -76,7 +76,8 @@ impl<'run> World<'run> {
         store.max_active = scenario.max_active;
         store.window_ms = scenario.window_ms;
         store.available = scenario.stock.map(|stock| stock.units);
-        let nodes = (0..scenario.nodes).map(|_| Node::new(rng.random_range(-60_000..60_000)));
+        let nodes = (0..scenario.nodes)
+            .map(|_| Node::new(rng.random_range(-60_000..60_000), scenario.rate));
         let mut world = Self {
             scenario,
             nodes: nodes.collect(),
@@ -107,7 +108,7 @@ impl<'run> World<'run> {
             world.joins(away, scenario.draw_ms, crowd.asks_first_ms.unwrap_or((300, 2_300)));
             // Who was there has asked in the last seconds of the lobby as well.
             if world.people[index(position)].is_present(OPENS_MS) {
-                world.nodes[index(position) % scenario.nodes].hear(position, scenario.rate);
+                world.nodes[index(position) % scenario.nodes].hear(position);
             }
         }
         world.store.drawn = scenario.people;
@@ -221,7 +222,7 @@ impl<'run> World<'run> {
     fn ask_at(&mut self, node: usize, who: usize, life: u32, position: u64) {
         let now_ms = self.now_ms;
         if self.people[who].is_heard(now_ms) {
-            self.nodes[node].hear(position, self.store.rate);
+            self.nodes[node].hear(position);
         }
         let (cursor, paused) = (self.nodes[node].cursor, self.nodes[node].paused);
         let is_called = position < cursor;
@@ -237,8 +238,8 @@ impl<'run> World<'run> {
             return;
         }
         self.people[who].asked_ms = now_ms;
-        let (ahead, rate) = (position.saturating_sub(cursor), self.store.rate);
-        let next = self.people[who].next_ms(now_ms, ahead, rate, &mut self.rng);
+        let (ahead, asking) = (position.saturating_sub(cursor), self.nodes[node].asking);
+        let next = self.people[who].next_ms(now_ms, ahead, &asking, &mut self.rng);
         self.later(next - now_ms, Event::Ask(who, life));
     }
 
