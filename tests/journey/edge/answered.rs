@@ -58,3 +58,17 @@ fn nobody_keeps_a_protected_page_of_before_the_lobby_into_the_sale() {
     assert_eq!(header(&free, "cache-control"), Some("public, max-age=3600"));
     assert_eq!(header(&free, "cdn-cache-control"), Some("max-age=3600"));
 }
+
+#[test]
+fn a_request_that_this_node_has_sent_to_the_shop_before_is_told_apart() {
+    let edge = shared();
+    ask(&edge.url(), "GET /round/first", &["CDN-Loop: other-cdn"]);
+    let heads = edge.shop.heads("/round/first");
+    let marks: Vec<&str> = heads[0].lines().filter(|line| line.starts_with("cdn-loop")).collect();
+    assert_eq!(marks.len(), 2, "one more than came: {marks:?}");
+
+    let again = ask(&edge.url(), "GET /round/second", &marks);
+
+    assert_eq!(status(&again), 508, "{again}");
+    assert!(edge.shop.heads("/round/second").is_empty());
+}
