@@ -31,12 +31,13 @@ fn main() -> io::Result<()> {
         let body = match extension {
             // No string and no selector of ours holds these pairs.
             "css" => dense(&trimmed(&source), "{},;:").replace(['\n'], "").replace(";}", "}"),
-            "js" => dense(&trimmed(&source), "{}(),;:=<>?&|+*/!-%")
+            "js" => bare_arrows(&dense(&trimmed(&gathered(&source)), "{}()[],;:=<>?&|+*/!-%"))
                 .replace(";\n", ";")
                 .replace("{\n", "{")
                 .replace(",\n", ",")
                 .replace("\n}", "}")
-                .replace(";}", "}"),
+                .replace(";}", "}")
+                .replace(",}", "}"),
             _ => source,
         };
         let hash = hash(body.as_bytes());
@@ -64,6 +65,65 @@ fn hash(body: &[u8]) -> String {
     let mut head = [0; 8];
     head.copy_from_slice(&Sha256::digest(body)[..8]);
     format!("{:016x}", u64::from_be_bytes(head))
+}
+
+/// Declarations that follow each other as one. What is formatted as ours is says by its indentation
+/// where a statement begins and ends.
+fn gathered(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    // The kind and the indentation of the statements that the line is in.
+    let mut within: Vec<(usize, &str)> = Vec::new();
+    for line in source.lines() {
+        let body = line.trim_start();
+        let indent = line.len() - body.len();
+        if body.is_empty() || body.starts_with("//") {
+            continue;
+        }
+        let kind = ["const ", "let "].into_iter().find(|word| body.starts_with(word));
+        within.retain(|(at, _)| *at <= indent);
+        let begins = !body.starts_with(['}', ')', ']']);
+        match (kind, within.last()) {
+            (Some(kind), Some((at, last)))
+                if *at == indent && *last == kind && out.ends_with(";\n") =>
+            {
+                out.truncate(out.len() - 2);
+                out.push_str(",\n");
+                out.push_str(&body[kind.len()..]);
+            }
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+        if begins {
+            within.retain(|(at, _)| *at < indent);
+            within.push((indent, kind.unwrap_or_default()));
+        }
+    }
+    out
+}
+
+/// Without the brackets around the only parameter of an arrow.
+fn bare_arrows(source: &str) -> String {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut out = String::with_capacity(source.len());
+    let mut parts = source.split(")=>").peekable();
+    while let Some(part) = parts.next() {
+        let name = part.rsplit_once('(').filter(|(before, name)| {
+            !before.ends_with(is_name) && !name.is_empty() && name.chars().all(is_name)
+        });
+        match name.filter(|_| parts.peek().is_some()) {
+            Some((before, name)) => {
+                out.push_str(before);
+                out.push_str(name);
+                out.push_str("=>");
+            }
+            None if parts.peek().is_some() => {
+                out.push_str(part);
+                out.push_str(")=>");
+            }
+            None => out.push_str(part),
+        }
+    }
+    out
 }
 
 /// Without the spaces around these signs. Strings keep theirs; a backslash, a regular expression or

@@ -19,6 +19,8 @@
     let hold = null;
     let offset = 0;
     let state = "";
+    let sure = "";
+    let asking = false;
 
     const tell = (next, seconds) => {
       element.dataset.state = next;
@@ -34,7 +36,17 @@
       const text = clockFace(seconds);
       if (left && left.textContent !== text) left.textContent = text;
       if (seconds === 0 && more) more.hidden = true;
+      const term = hold.id + hold.expires_at;
+      if (seconds === 0 && sure !== term) return makeSure(term);
       tell(seconds === 0 ? "gone" : seconds <= 120 ? "soon" : "held", seconds);
+    };
+    // It may have been paid for meanwhile: asked once before it is called gone.
+    const makeSure = async (term) => {
+      if (asking) return;
+      asking = true;
+      await look().catch(() => {});
+      [asking, sure] = [false, term];
+      tick();
     };
     const ask = async (path, init = {}) => {
       const headers = { Accept: "application/json", ...init.headers };
@@ -49,7 +61,11 @@
       const held = (body.reservations || []).filter((one) => one.status === "held" && one.expires_at);
       held.sort((a, b) => Date.parse(a.expires_at) - Date.parse(b.expires_at));
       const [first] = held;
-      if (!first && hold) return;
+      if (!first && hold) {
+        const { status } = body.reservations?.find(({ id }) => id === hold.id) || {};
+        // Bought or given back is nothing to count any more. What is not known any more is gone.
+        if (!["confirmed", "released", "cancelled"].includes(status)) return;
+      }
       hold = first || null;
       if (!hold) return tell("none", 0);
       if (more) more.hidden = false;

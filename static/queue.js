@@ -2,18 +2,26 @@
 // called, and takes the shopper on. Every word it shows comes with the page.
 "use strict";
 {
-  const byId = (id) => document.getElementById(id);
+  const { max, min, random, floor, ceil, abs } = Math;
+  const doc = document;
+  const byId = (id) => doc.getElementById(id);
   const say = byId("say");
   const words = say.dataset;
-  const lang = document.documentElement.lang;
+  const lang = doc.documentElement.lang;
   let room = byId("room");
   const find = (what) => room.querySelector(what);
   const put = (el, text) => {
     if (el.textContent !== text) el.textContent = text;
   };
-  let plainTitle = document.title;
+  let plainTitle = doc.title;
   const { sale, next } = room.dataset;
   const base = `/_stanchion/${sale}`;
+
+  // A wait that makes sense: of what is no number the usual one, and never so long that a timer
+  // would overflow and go off at once.
+  const HOUR = 3600000;
+  const sane = (ms, usual = 0) => (ms >= 0 ? min(ms, HOUR) : usual);
+  const after = (ms, work) => setTimeout(work, sane(ms, 5000));
 
   // Storage may be switched off; then a reload is recognised by its cookie alone.
   const stored = (name, value) => {
@@ -27,27 +35,35 @@
   const alone = (work) => (navigator.locks ? navigator.locks.request(`stanchion ${sale}`, work) : work());
 
   // Time is the server's: its last word plus what has passed here.
-  let offset = room.dataset.now - Date.now();
+  let offset = room.dataset.now - Date.now() || 0;
   let trip = Infinity;
   const now = () => Date.now() + offset;
   const instant = (value) => (typeof value === "number" ? value : Date.parse(value));
   const learnTime = (value, sent) => {
     const took = Date.now() - sent;
-    if (took > trip + 100) return;
+    const at = instant(value) + took / 2;
+    // A slower answer tells it worse, but does tell that a clock was set.
+    if (!(at > 0) || (took > trip + 100 && abs(at - now()) < took + 1000)) return;
     trip = took;
-    offset = instant(value) + took / 2 - Date.now();
+    offset = at - Date.now();
+  };
+
+  // What Retry-After asks for, in seconds or as a date.
+  const waitOf = (headers) => {
+    const text = headers.get("Retry-After");
+    return sane(text > 0 ? 1000 * text : Date.parse(text) - now());
   };
 
   const number = (n) => new Intl.NumberFormat(lang).format(n);
   const clockFace = (seconds) => {
     const two = (n) => String(n).padStart(2, "0");
-    const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+    const [h, m, s] = [floor(seconds / 3600), floor(seconds / 60) % 60, seconds % 60];
     return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
   };
   const waitRange = ({ low, high }) => {
     const [unit, size] = high <= 90 ? ["second", 1] : high <= 5400 ? ["minute", 60] : ["hour", 3600];
-    const from = Math.floor(low / size);
-    const to = Math.max(1, Math.ceil(high / size));
+    const from = floor(low / size);
+    const to = max(1, ceil(high / size));
     const format = new Intl.NumberFormat(lang, { style: "unit", unit, unitDisplay: "long" });
     if (from === 0) return words.upTo.replace("{}", format.format(to));
     return from < to && format.formatRange ? format.formatRange(from, to) : format.format(to);
@@ -77,7 +93,7 @@
     const ahead = find("[data-live=ahead]");
     let short = "";
     if (count) {
-      const left = Math.max(0, Math.ceil((count.dataset.count - now()) / 1000));
+      const left = max(0, ceil((count.dataset.count - now()) / 1000));
       short = clockFace(left);
       put(count, short);
       if ([600, 300, 60, 30, 10].includes(left)) speak(count.parentNode.textContent);
@@ -87,7 +103,7 @@
     const done = byId("done");
     const { from, to } = done ? done.dataset : {};
     if (from) done.setAttribute("stroke-dasharray", `${(100 * (now() - from)) / (to - from)} 200`);
-    document.title = short ? `${short} · ${plainTitle}` : plainTitle;
+    doc.title = short ? `${short} · ${plainTitle}` : plainTitle;
     localTimes();
   };
 
@@ -116,7 +132,7 @@
       show("available", number(available));
       show("held", number(held));
       show("confirmed", number(confirmed));
-      const part = (n) => (1000 * n) / Math.max(1, available + held + confirmed);
+      const part = (n) => (1000 * n) / max(1, available + held + confirmed);
       byId("bar-free").setAttribute("width", part(available));
       byId("bar-held").setAttribute("width", part(available + held));
     }
@@ -140,9 +156,9 @@
 
   let timer;
   let failures = 0;
-  // When the server was last heard, and when it wants to be asked again.
+  // When the server was last asked or heard, and when it wants to be asked again.
   let heard = 0;
-  let told = +room.dataset.poll;
+  let told = sane(room.dataset.poll, 5000);
   // The stream of events; where there can be none, polls.
   let source;
   let polls = !window.EventSource;
@@ -150,17 +166,17 @@
     source?.close();
     source = null;
   };
-  const askAgainIn = (ms) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => (polls ? poll() : listen()), ms);
-  };
   // Nothing is tried again before this.
   let rest = 0;
+  const askAgainIn = (ms) => {
+    clearTimeout(timer);
+    timer = after(max(ms, rest - Date.now()), () => (polls ? poll() : listen()));
+  };
   const trouble = (text, wait = 0, turn = 0) => {
-    failures = Math.min(failures + 1, 5);
+    failures = min(failures + 1, 5);
     notice(text);
     // A turn is kept as told: the server has spread them out, and whoever comes later may be late.
-    const ms = turn || Math.max(wait, 1000 * 2 ** failures * (0.5 + Math.random()));
+    const ms = turn || max(wait, 1000 * 2 ** failures * (0.5 + random()));
     rest = Date.now() + ms;
     askAgainIn(ms);
     return ms;
@@ -171,7 +187,7 @@
     const signal = AbortSignal.timeout?.(10000);
     const answer = await fetch(base + what, { cache: "no-store", signal, ...init, headers });
     const body = await answer.json().catch(() => ({}));
-    const wait = body.retry_after_ms ?? 1000 * (answer.headers.get("Retry-After") ?? 0);
+    const wait = sane(body.retry_after_ms) || waitOf(answer.headers);
     return { code: answer.status, busy: answer.status === 429 || answer.status > 499, body, wait };
   };
   const post = (headers) => ({
@@ -190,8 +206,9 @@
     const answer = await fetch(`${base}?next=${encodeURIComponent(next)}`, { cache: "no-store", headers });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("room");
-    if (!fresh) return;
-    const focused = room.contains(document.activeElement);
+    // A refusal would be worse than what is shown.
+    if (!fresh || !answer.ok) return;
+    const focused = room.contains(doc.activeElement);
     room.replaceWith(fresh);
     room = fresh;
     plainTitle = page.title;
@@ -201,11 +218,19 @@
     tick();
   };
 
+  const leave = () => {
+    const { pathname, search, hash } = location;
+    const isHere = next === pathname + search;
+    // The same address with a fragment would only be scrolled to, and a reload may send a form anew.
+    if (isHere && hash) history.replaceState(null, "", base);
+    location.replace(isHere || pathname === base ? next + hash : next);
+  };
+  const leaveOnceSeen = () => (doc.hidden ? doc.addEventListener("visibilitychange", leaveOnceSeen, { once: true }) : leave());
   const goOn = () => {
     // Sent back by the shop a moment ago: leave the next try to the button.
-    if (Date.now() - stored("went") < 15000) return false;
+    if (abs(Date.now() - stored("went")) < 15000) return false;
     stored("went", Date.now());
-    location.replace(next);
+    leave();
     return true;
   };
 
@@ -213,14 +238,15 @@
   let full = 0;
   // The same join once more, at its turn: with the key that is kept.
   const joinIn = (ms) =>
-    setTimeout(() => {
+    after(ms, () => {
       tried = false;
       join().catch(noJoin);
-    }, ms);
+    });
   const noJoin = () => joinIn(lost());
   const join = async () => {
     const form = find("form[data-join]");
-    if (!form || tried || document.hidden) return;
+    // What a browser loads ahead is nobody's wish yet; a tab in the background is.
+    if (!form || tried || doc.prerendering) return;
     tried = true;
     const { code, busy, body, wait } = await alone(() => {
       const key = stored("key") || form.join_key.value;
@@ -235,8 +261,8 @@
     else if (!("ticket" in room.dataset)) notice(words.cookies);
     // A place may come free: asked for again, less and less often.
     if (body.code === "sale-full") {
-      full = Math.min(full + 1, 5);
-      setTimeout(() => (tried = false), wait * full);
+      full = min(full + 1, 5);
+      after(wait * full, () => (tried = false));
     }
   };
 
@@ -249,7 +275,7 @@
     if (body.code === "missed") {
       // The protected path says so, with the way to a new place; the old key leads to the old one.
       stored("key", "");
-      return location.replace(next);
+      return leave();
     }
     if (busy) return trouble(words.busy, wait);
     if (code === 202 && body.admitted_at) {
@@ -259,7 +285,7 @@
   };
   // A slot waits two seconds only, so this runs in a hidden tab too.
   const collectIn = (ms) => {
-    slot ||= setTimeout(() => claim().catch(lost), Math.max(0, ms) + 20);
+    slot ||= after(max(0, ms) + 20, () => claim().catch(lost));
   };
 
   const act = async (status) => {
@@ -269,11 +295,11 @@
     }
     paint(status);
     heard = Date.now();
-    told = Math.max(1000, status.poll_after_ms) * (1 + 0.3 * Math.random());
+    told = max(1000, sane(status.poll_after_ms, 5000)) * (1 + 0.3 * random());
     const page = pageOf(status);
     if (polls) {
       const count = find("[data-count]")?.dataset.count - now();
-      askAgainIn(count > 0 ? Math.min(told, count + 300 + 2000 * Math.random()) : told);
+      askAgainIn(count > 0 ? min(told, count + 300 + 2000 * random()) : told);
     } else if (page === "admitted" || page === "closed") hangUp();
     if (page === "admitted" && goOn()) return;
     if (!polls && Date.now() < rest) return;
@@ -290,13 +316,15 @@
   };
 
   const poll = async () => {
-    if (document.hidden) return;
-    const sent = Date.now();
+    if (doc.hidden) return;
+    heard = Date.now();
     try {
       const { code, busy, body, wait } = await ask("/status");
       if (busy) return trouble(words.busy, wait);
       if (code !== 200) return askAgainIn(30000);
-      learnTime(body.server_time, sent);
+      // Somebody else's answer, such as the sign-in page of a network.
+      if (!body.place) return lost();
+      learnTime(body.server_time, heard);
       await act(body);
     } catch {
       lost();
@@ -306,7 +334,7 @@
   // One frame at a time: what comes while one is acted upon is only shown.
   let acting = false;
   const listen = () => {
-    if (document.hidden || source) return;
+    if (doc.hidden || source) return;
     heard = Date.now();
     source = new EventSource(`${base}/events`);
     source.onmessage = async ({ data }) => {
@@ -344,15 +372,21 @@
       if (source && Date.now() - heard > 25000) fallBack();
     }, 1000);
     // Nothing is asked while nobody looks, and on return no more often than told.
-    const wake = () => (document.hidden ? hangUp() : askAgainIn(Math.max(0, heard + told - Date.now())));
-    document.addEventListener("visibilitychange", wake);
+    const wake = () => (doc.hidden ? hangUp() : askAgainIn(max(0, heard + told - Date.now())));
+    doc.addEventListener("visibilitychange", wake);
     addEventListener("pageshow", (event) => event.persisted && wake());
     addEventListener("online", wake);
     // A place asked for by hand is another place: it has its own key.
-    document.addEventListener("submit", () => stored("key", ""));
+    doc.addEventListener("submit", () => stored("key", ""));
     // A page that says that a join found no room comes with the key of that join, and its turn.
-    if (retry) joinIn(retry);
-    else if (state === "lobby" || state === "open") join().catch(noJoin);
-    askAgainIn(retry ? Math.max(3000, retry) : !polls || state === "admitted" || state === "called" ? 0 : told * (0.5 + Math.random()));
+    if (retry) {
+      joinIn(retry);
+      rest = Date.now() + max(3000, sane(retry, 5000));
+    } else if (state === "lobby" || state === "open") join().catch(noJoin);
+    askAgainIn(!polls || state === "admitted" || state === "called" ? 0 : told * (0.5 + random()));
+  } else if (retry) {
+    after(max(3000, sane(retry, 5000)) * (1 + 0.3 * random()), leaveOnceSeen);
   }
+  // Tells guard.js.
+  self.stanchionRuns = true;
 }

@@ -40,22 +40,42 @@
     element.dispatchEvent(new CustomEvent("stanchion:stock", { bubbles: true, detail }));
   };
 
+  // What Retry-After asks for, in seconds or as a date, in milliseconds; 0 for what makes no sense.
+  const waitOf = (headers) => {
+    const text = headers.get("Retry-After");
+    const now = Date.parse(headers.get("Date")) || Date.now();
+    const ms = text > 0 ? 1000 * text : Date.parse(text) - now;
+    return ms > 0 ? Math.min(ms, 3600000) : 0;
+  };
+
   for (const [sale, elements] of sales) {
     const every = 1000 * Math.max(2, ...elements.map((el) => Number(el.dataset.every) || 5));
     let timer;
+    // Not asked before this, whoever comes back to the page, and not twice at once.
+    let rest = 0;
+    let isAsked = false;
+    const lookIn = (ms) => {
+      clearTimeout(timer);
+      // A timer of more than 24 days would go off at once.
+      timer = setTimeout(look, Math.min(ms, 86400000));
+    };
     const look = async () => {
       clearTimeout(timer);
-      if (document.hidden) return;
+      if (document.hidden || isAsked) return;
+      if (Date.now() < rest) return lookIn(rest - Date.now());
       let wait = 0;
+      isAsked = true;
       try {
         const url = `/_stanchion/${encodeURIComponent(sale)}/stock`;
         const answer = await fetch(url, { headers: { Accept: "application/json" } });
-        wait = 1000 * (answer.headers.get("Retry-After") ?? 0);
+        wait = waitOf(answer.headers) * (1 + 0.3 * Math.random());
+        rest = Date.now() + wait;
         const skus = answer.ok ? (await answer.json()).skus : [];
         // Asked too often: what was shown stays for the moment.
         if (answer.status !== 429) for (const el of elements) paint(el, skus);
       } catch {}
-      timer = setTimeout(look, Math.max(wait, every) * (1 + 0.3 * Math.random()));
+      isAsked = false;
+      lookIn(Math.max(wait, every * (1 + 0.3 * Math.random())));
     };
     document.addEventListener("visibilitychange", look);
     look();

@@ -40,6 +40,14 @@ pub fn find(name: &str) -> Option<Asset> {
     })
 }
 
+/// Our file for a hashed name that another version has given it.
+pub fn of_another_version(name: &str) -> Option<Asset> {
+    let (rest, extension) = name.rsplit_once('.')?;
+    let (stem, hash) = rest.rsplit_once('.')?;
+    let is_hash = hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if is_hash { named(&format!("{stem}.{extension}")) } else { None }
+}
+
 /// A file that the shop's own pages link to by its plain name, like `hold.js`.
 pub fn named(source: &str) -> Option<Asset> {
     find(url(source)?.strip_prefix(PREFIX)?)
@@ -62,6 +70,17 @@ mod tests {
             let asset = find(path.strip_prefix(PREFIX).unwrap()).unwrap();
             assert!(!asset.bytes.is_empty(), "{source}");
             assert!(path.contains(asset.etag.trim_matches('"')), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_another_version_finds_the_file_of_this_one() {
+        let found = of_another_version("queue.0123456789abcdef.js").unwrap();
+        assert_eq!(found.bytes, named("queue.js").unwrap().bytes);
+        for name in
+            ["queue.js", "queue.0123.js", "queue.0123456789abcdeg.js", "old.0123456789abcdef.js"]
+        {
+            assert!(of_another_version(name).is_none(), "{name}");
         }
     }
 

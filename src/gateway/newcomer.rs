@@ -9,7 +9,7 @@ use super::queue_page;
 use super::respond;
 use super::sale::SaleGate;
 use super::shelf::{Told, kept};
-use super::showing::{Showing, sign_in_link};
+use super::showing::{Showing, sign_in_link, spread};
 use super::stencil::{Mark, Stencil, put_number};
 use super::waiting;
 use crate::domain::queue::Place;
@@ -34,7 +34,8 @@ pub(super) struct Wanted<'a> {
 /// The queue page.
 pub(super) fn page(sale: &SaleGate, wanted: Wanted<'_>, login_url: &str) -> Response<Body> {
     let moment = sale.room.moment();
-    let html = html(sale, &moment, wanted, login_url, &waiting::fresh_key());
+    let fresh = (waiting::fresh_key(), spread());
+    let html = html(sale, &moment, wanted, login_url, (&fresh.0, fresh.1));
     let mut response = respond::html(wanted.status, html, respond::Kind::Queue);
     queue_page::come_back(&mut response, moment.poll_after_ms(&Place::none()));
     response
@@ -45,12 +46,13 @@ fn html(
     moment: &Moment,
     wanted: Wanted<'_>,
     login_url: &str,
-    join_key: &str,
+    (join_key, spread): (&str, u64),
 ) -> Result<String, askama::Error> {
     let poll_after_ms = moment.poll_after_ms(&Place::none());
     let own = pages::Own {
         now_ms: moment.now_ms(),
         poll_after_ms,
+        spread,
         next: wanted.next,
         join_key,
         login_url: &|| sign_in_link(login_url, sale, wanted.at_gate, wanted.next),
@@ -58,7 +60,7 @@ fn html(
     let is_anybodys = usize::from(wanted.status.is_server_error());
     let make = || {
         let wanted = Wanted { next: NEXT_MARK, ..wanted };
-        Kept::of(&view(sale, moment, wanted, login_url, KEY_MARK))
+        Kept::of(&view(sale, moment, wanted, login_url, (KEY_MARK, 0)))
     };
     sale.shelf.at(moment, poll_after_ms, |sheet| {
         let place = &sheet.pages[usize::from(wanted.not_submitted)][is_anybodys];
@@ -71,11 +73,12 @@ fn view(
     moment: &Moment,
     wanted: Wanted<'_>,
     login_url: &str,
-    join_key: &str,
+    (join_key, spread): (&str, u64),
 ) -> PageView {
     let status = sale.room.status_at(moment, None, None);
     let mut showing = Showing::to_nobody(status, wanted.next, join_key);
     (showing.at_gate, showing.not_submitted) = (wanted.at_gate, wanted.not_submitted);
+    showing.spread = spread;
     if wanted.status.is_server_error() {
         showing.be_anybodys();
     }
@@ -215,8 +218,8 @@ pub(super) mod tests {
                 phases.insert(format!("{:?}", moment.phase()));
                 for wanted in wishes() {
                     let login = "https://id.test/in?x=1";
-                    let kept = html(&sale, &moment, wanted, login, KEY).unwrap();
-                    let alone = view(&sale, &moment, wanted, login, KEY);
+                    let kept = html(&sale, &moment, wanted, login, (KEY, 5)).unwrap();
+                    let alone = view(&sale, &moment, wanted, login, (KEY, 5));
                     assert_eq!(kept, pages::render(&alone).unwrap());
                     let keys = kept.matches(KEY).count();
                     let is_anybodys = wanted.status.is_server_error();

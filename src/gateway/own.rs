@@ -33,11 +33,15 @@ pub(super) fn jwks(keys: &str) -> Response<Body> {
     response
 }
 
-/// A file with a hashed name, to be kept for ever.
+/// A file with a hashed name, to be kept for ever. During an upgrade pages of one node ask another
+/// of another version: its own file does, and nobody keeps that by the wrong name.
 pub(super) fn asset(asked: &Asked, name: &str) -> Result<Response<Body>, Refusal> {
-    let asset = assets::find(name)
+    if let Some(asset) = assets::find(name) {
+        return Ok(file(asked, asset, assets::CACHE_CONTROL));
+    }
+    let asset = assets::of_another_version(name)
         .ok_or_else(|| not_found("no such file; its name changes with every version"))?;
-    Ok(file(asked, asset, assets::CACHE_CONTROL))
+    Ok(file(asked, asset, "no-store"))
 }
 
 /// A script for the shop's own pages: its name stays, so it is looked after now and then.

@@ -2,7 +2,7 @@
 
 use super::cookies::Kind as Token;
 use super::identify::Visitor;
-use super::pages::{PageState, PageView, ProblemNote};
+use super::pages::{PageState, PageView, ProblemNote, SPREAD_SECONDS};
 use super::respond;
 use super::sale::SaleGate;
 use super::waiting;
@@ -39,6 +39,8 @@ pub(super) struct Showing {
     pub(super) not_submitted: bool,
     /// It is shown in place of a join.
     pub(super) not_joined: Option<NotJoined>,
+    /// As in [`PageView`].
+    pub(super) spread: u64,
     next: String,
     join_key: String,
     account: Option<AccountId>,
@@ -51,6 +53,7 @@ impl Showing {
         Self {
             ticket: visitor.ticket.clone(),
             account: visitor.account_id().cloned(),
+            spread: spread(),
             ..Self::to_nobody(waiting::told(sale, visitor), next, &waiting::fresh_key())
         }
     }
@@ -66,6 +69,7 @@ impl Showing {
             at_gate: false,
             not_submitted: false,
             not_joined: None,
+            spread: 0,
             next: next.to_owned(),
             join_key: join_key.to_owned(),
             account: None,
@@ -114,6 +118,7 @@ impl Showing {
         view.odds = status.odds;
         view.stock = status.stock;
         view.poll_after_ms = status.poll_after_ms;
+        view.spread = self.spread;
         view.place = status.place;
         view
     }
@@ -134,6 +139,11 @@ impl Showing {
             }
         }
     }
+}
+
+/// Of one page.
+pub(super) fn spread() -> u64 {
+    rand::random_range(0..SPREAD_SECONDS)
 }
 
 /// Where to sign in, and back from there to where the page stood.

@@ -43,6 +43,7 @@ mod loss;
 mod mass_lapse;
 mod modes;
 mod ops_page;
+mod pages;
 mod processes;
 mod reload;
 mod renewal;

@@ -3,6 +3,7 @@
 
 use askama::filters::{Escaper, Html};
 
+use super::reload::{Reload, later};
 use super::render::{lobby_progress, own_path, render};
 use super::view::PageView;
 use crate::gateway::stencil::{Mark, Stencil, put_number};
@@ -13,12 +14,17 @@ pub const NEXT_MARK: &str = "/~next";
 pub const KEY_MARK: &str = "~key";
 
 /// A page with holes.
-pub struct Kept(Stencil<Hole>);
+pub struct Kept {
+    text: Stencil<Hole>,
+    /// When it reloads, in seconds, if it waits for what all wait for.
+    reload: u64,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Hole {
     Now,
     Poll,
+    Reload,
     Next,
     Key,
     SignIn,
@@ -31,6 +37,8 @@ pub struct Own<'a> {
     /// As in [`PageView`].
     pub poll_after_ms: u64,
     /// As in [`PageView`].
+    pub spread: u64,
+    /// As in [`PageView`].
     pub next: &'a str,
     /// As in [`PageView`].
     pub join_key: &'a str,
@@ -39,27 +47,32 @@ pub struct Own<'a> {
 }
 
 impl Kept {
-    /// Of a view with [`NEXT_MARK`] and [`KEY_MARK`], or no key.
+    /// Of a view with [`NEXT_MARK`] and [`KEY_MARK`], or no key, and no spread.
     pub fn of(view: &PageView) -> Result<Self, askama::Error> {
         let html = render(view)?;
         let (now, poll) = (view.now_ms.to_string(), view.poll_after_ms.to_string());
         let login = escaped(view.login_url.as_deref().unwrap_or_default());
+        let reload = Reload::of(view, NEXT_MARK).filter(|_| Reload::is_everybodys(view));
+        let seconds = reload.as_ref().map(|reload| reload.seconds.to_string()).unwrap_or_default();
         let mark = |after, word, hole| Mark { after, word, hole };
         let marks = [
             mark("data-now=\"", now.as_str(), Hole::Now),
             mark("data-poll=\"", &poll, Hole::Poll),
+            mark("http-equiv=\"refresh\" content=\"", &seconds, Hole::Reload),
             mark("href=\"", &login, Hole::SignIn),
             mark("", NEXT_MARK, Hole::Next),
             mark("", KEY_MARK, Hole::Key),
         ];
-        Ok(Self(Stencil::cut(&html, &marks)))
+        let text = Stencil::cut(&html, &marks);
+        Ok(Self { text, reload: reload.map_or(0, |reload| reload.seconds) })
     }
 
     /// The page of one visitor, as [`super::render`] would write it.
     pub fn fill(&self, own: &Own<'_>) -> String {
-        self.0.fill(|out, hole| match hole {
+        self.text.fill(|out, hole| match hole {
             Hole::Now => put_number(out, own.now_ms),
             Hole::Poll => put_number(out, own.poll_after_ms),
+            Hole::Reload => put_number(out, later(self.reload, own.spread)),
             Hole::Next => put_escaped(out, own_path(own.next)),
             Hole::Key => put_escaped(out, own.join_key),
             Hole::SignIn => put_escaped(out, &(own.login_url)()),
@@ -139,6 +152,7 @@ mod tests {
         let own = Own {
             now_ms: wanted.now_ms,
             poll_after_ms: wanted.poll_after_ms,
+            spread: wanted.spread,
             next: &wanted.next,
             join_key: &wanted.join_key,
             login_url: &link,
@@ -154,6 +168,7 @@ mod tests {
             {
                 let wanted = view(state, (0, 1_000), next, "0123456789abcdef0123456789abcdef");
                 is_filled_as_rendered(&kept, &wanted);
+                is_filled_as_rendered(&kept, &PageView { spread: 7, ..wanted });
             }
             let keyless = view(state, (0, 1_000), NEXT_MARK, "");
             is_filled_as_rendered(&keyless, &view(state, (0, 1_000), "/a", ""));

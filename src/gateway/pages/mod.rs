@@ -9,6 +9,7 @@ mod kept;
 mod pass;
 mod problems;
 mod receipt;
+mod reload;
 mod render;
 #[cfg(test)]
 mod tests;
@@ -19,5 +20,6 @@ pub use draw::{DrawView, draw_page};
 pub use kept::{Face, KEY_MARK, Kept, NEXT_MARK, Own};
 pub use pass::pass_form;
 pub use receipt::Receipt;
+pub use reload::SPREAD_SECONDS;
 pub use render::{CONTENT_SECURITY_POLICY, render};
 pub use view::{PageState, PageView, ProblemNote};

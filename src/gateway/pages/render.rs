@@ -4,6 +4,7 @@ use askama::Template;
 
 use super::filters;
 use super::problems;
+use super::reload::Reload;
 use super::view::{PageState, PageView};
 use super::words::{ENGLISH, Head, Words, grouped};
 use crate::domain::stock::StockSum;
@@ -62,18 +63,12 @@ struct Page<'a> {
     countdown: Option<Countdown>,
     /// How much of the rope is behind the visitor, in per cent.
     progress: u64,
-    refresh: Option<Refresh<'a>>,
+    reload: Option<Reload<'a>>,
     login: Option<&'a str>,
     css: &'static str,
     js: &'static str,
+    guard: &'static str,
     icon: &'static str,
-}
-
-/// What a browser without JavaScript does by itself.
-struct Refresh<'a> {
-    seconds: u64,
-    /// Another page than this one.
-    to: Option<&'a str>,
 }
 
 impl<'a> Page<'a> {
@@ -94,10 +89,11 @@ impl<'a> Page<'a> {
             next,
             countdown: countdown(v, t),
             progress: progress(v),
-            refresh: refresh(v, next),
+            reload: Reload::of(v, next),
             login: v.login_url.as_deref().filter(|url| is_web_address(url)),
             css: assets::url("queue.css").unwrap_or_default(),
             js: assets::url("queue.js").unwrap_or_default(),
+            guard: assets::url("guard.js").unwrap_or_default(),
             icon: assets::url("mark.svg").unwrap_or_default(),
         }
     }
@@ -359,39 +355,4 @@ pub(super) fn lobby_progress(now_ms: u64, lobby_opens_ms: u64, opens_ms: u64) ->
 
 fn percent(done: u64, whole: u64) -> u64 {
     done.min(whole).saturating_mul(100).checked_div(whole).unwrap_or(100)
-}
-
-/// Shortest reload without JavaScript, in seconds; a poll is cheaper than a page.
-const RELOAD_SECONDS_MIN: u64 = 3;
-const RELOAD_SECONDS_MAX: u64 = 60;
-
-fn refresh<'a>(v: &'a PageView, next: &'a str) -> Option<Refresh<'a>> {
-    let until = |at: Option<u64>| at.map(|at| at.saturating_sub(v.now_ms).div_ceil(1_000));
-    let told = |ms: u64| ms.div_ceil(1_000).max(RELOAD_SECONDS_MIN);
-    let usual = v.poll_after_ms.div_ceil(1_000).clamp(RELOAD_SECONDS_MIN, RELOAD_SECONDS_MAX);
-    let (seconds, to) = match v.state {
-        _ if v.not_joined => (told(v.retry_after_ms?), Some(next)),
-        PageState::Upcoming => (until(v.lobby_opens_ms).unwrap_or(usual) + 1, None),
-        PageState::Lobby => (until(v.opens_ms).unwrap_or(usual) + 1, None),
-        PageState::Drawing | PageState::Waiting | PageState::Paused | PageState::AllHeld => {
-            (usual, None)
-        }
-        // The protected path claims by itself, and collects a slot that is due.
-        PageState::Called => (usual, Some(next)),
-        PageState::Booked => (until(v.admitted_ms).unwrap_or(usual), Some(next)),
-        PageState::Full | PageState::Unavailable | PageState::ShopUnavailable => {
-            (told(v.retry_after_ms.unwrap_or(10_000)), Some(next))
-        }
-        // Only where trying again was said to make sense.
-        PageState::Problem => (told(v.retry_after_ms?), Some(next)),
-        PageState::Open
-        | PageState::Admitted
-        | PageState::Missed
-        | PageState::Left
-        | PageState::Cookies
-        | PageState::Gone
-        | PageState::Closed
-        | PageState::SignIn => return None,
-    };
-    Some(Refresh { seconds: seconds.min(RELOAD_SECONDS_MAX), to })
 }

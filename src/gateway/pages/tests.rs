@@ -218,6 +218,19 @@ fn pages_reload_by_themselves_only_where_no_script_runs() {
     for over in [PageState::Gone, PageState::Closed, PageState::Admitted] {
         assert_eq!(refresh(&view(over)), None, "{over:?}");
     }
+    // Where all wait for one instant, not all come back in one second.
+    let spread = |state| PageView { spread: 3, opens_ms: Some(NOON + 9_500), ..view(state) };
+    assert_eq!(refresh(&spread(PageState::Lobby)).as_deref(), Some("14"));
+    assert_eq!(refresh(&spread(PageState::Waiting)).as_deref(), Some("5"));
+}
+
+#[test]
+fn wherever_a_page_reloads_without_scripts_it_does_so_without_its_own() {
+    for state in STATES {
+        let html = html(&view(state));
+        let guard = format!("<script src=\"{}\" defer></script>", assets::url("guard.js").unwrap());
+        assert_eq!(html.contains("<noscript>"), html.contains(&guard), "{state:?}");
+    }
 }
 
 #[test]
@@ -232,7 +245,8 @@ fn hostile_text_stays_text_and_a_foreign_next_is_dropped() {
         page.problem = Some(ProblemNote { problem: Problem::BadRequest, detail: evil.to_owned() });
         let html = html(&page);
         assert_balanced(&html);
-        assert_eq!(html.matches("<script").count(), 1, "{state:?}");
+        let files = 1 + html.matches("<script src=\"/_stanchion/assets/guard.").count();
+        assert_eq!(html.matches("<script").count(), files, "{state:?}");
         assert_eq!(html.matches("<img").count(), 1, "{state:?}");
     }
     let foreign =
@@ -252,8 +266,11 @@ fn no_script_and_no_style_is_inline() {
     for state in STATES {
         let html = html(&view(state));
         assert!(!html.contains("<style") && !html.contains("style=\""), "{state:?}");
-        let (_, script) = html.split_once("<script").unwrap();
-        assert!(script.starts_with(" src=\"/_stanchion/assets/queue."), "{state:?}");
+        let tags = html.split("<script").skip(1).map(|tag| tag.split('>').next().unwrap());
+        let mut files: Vec<_> = tags.collect();
+        let ours = |name| format!(" src=\"{}\" defer", assets::url(name).unwrap());
+        assert_eq!(files.pop(), Some(ours("queue.js").as_str()), "{state:?}");
+        assert!(files.iter().all(|tag| *tag == ours("guard.js")), "{state:?}");
         for tag in html.split('<') {
             let inside = tag.split('>').next().unwrap_or_default();
             assert!(!inside.contains(" onclick") && !inside.contains(" onload"), "{inside}");
@@ -327,7 +344,7 @@ fn wr_34_leaving_asks_first_and_a_code_leads_back() {
 
 #[test]
 fn the_first_load_stays_within_twenty_kilobytes() {
-    let files = ["queue.css", "queue.js", "mark.svg"];
+    let files = ["queue.css", "queue.js", "guard.js", "mark.svg"];
     let fixed: usize = files
         .iter()
         .map(|file| assets::url(file).unwrap().rsplit('/').next().unwrap())

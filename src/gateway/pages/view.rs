@@ -125,6 +125,9 @@ pub struct PageView {
     pub stock: Option<StockSum>,
     /// When the script asks again, in ms.
     pub poll_after_ms: u64,
+    /// By how many seconds this page is later than others that wait for the same instant, where it
+    /// reloads without a script.
+    pub spread: u64,
     /// When it makes sense to try again, in ms, on refusals and failures.
     pub retry_after_ms: Option<u64>,
     /// Where to sign in, for [`PageState::SignIn`]; a path of the shop or an http(s) address.
@@ -159,6 +162,7 @@ impl PageView {
             odds: None,
             stock: None,
             poll_after_ms: 5_000,
+            spread: 0,
             retry_after_ms: None,
             login_url: None,
             problem: None,

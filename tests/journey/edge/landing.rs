@@ -212,6 +212,12 @@ fn wr_57_our_own_files_are_ungated_and_kept_and_need_nobody_else() {
         assert_eq!(status(&asset), 200, "{asset}");
         assert!(asset.contains("immutable") && !asset.contains("set-cookie"), "{asset}");
     }
+    // A node of another version has linked it by another name.
+    let old = ask(&edge.url(), "GET /_stanchion/assets/queue.0123456789abcdef.js", &[]);
+    let kept = header(&old, "cache-control").map(str::to_owned);
+    assert_eq!((status(&old), kept.as_deref()), (200, Some("no-store")), "{old}");
+    let none = ask(&edge.url(), "GET /_stanchion/assets/none.0123456789abcdef.js", &[]);
+    assert_eq!(status(&none), 404, "{none}");
     for script in ["hold.js", "stock.js"] {
         let line = format!("GET /_stanchion/{script}");
         let first = ask(&edge.url(), &line, &[]);
