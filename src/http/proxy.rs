@@ -165,8 +165,7 @@ impl Proxy {
                 None => answer,
             });
         }
-        let mut response = self.upstream.ask(&mut onward, &progress).await?;
-        framing::settle(response.headers_mut())?;
+        let response = self.upstream.ask(&mut onward, &progress).await?;
         match (response.status() == StatusCode::SWITCHING_PROTOCOLS, leaving) {
             (true, Some((client, ends))) => {
                 self.tunnelled(response, client, key.as_ref(), ends, place)

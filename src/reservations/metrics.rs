@@ -8,9 +8,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::lane::LaneMetrics;
+use crate::domain::refusal::Problem;
 
 /// A gauge of seconds.
 type Seconds = Gauge<f64, AtomicU64>;
+
+/// An order got a hold.
+pub(super) const HELD: &str = "held";
+/// An order was told again what it had got.
+pub(super) const REPLAY: &str = "replay";
 
 /// Counters of the core; clones share them.
 #[derive(Clone, Default)]
@@ -42,6 +48,10 @@ impl ReservationMetrics {
     pub fn register(&self, registry: &mut Registry) {
         self.lanes.register(registry);
         let outcomes = self.reserve_outcomes.clone();
+        // There from the start, so that the first one is seen as a change.
+        for name in [HELD, REPLAY, Problem::SoldOut.name()] {
+            drop(outcomes.get_or_create_owned(&[("outcome", name)]));
+        }
         registry.register("reserve_outcomes", "Answers to reservations, by outcome", outcomes);
         let bypasses = self.gate_bypasses.clone();
         registry.register("gate_bypasses", "Orders decided without the gate", bypasses);

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::lane::Patience;
 use super::loading::LoadFailure;
+use super::metrics::{HELD, REPLAY};
 use super::refuse;
 use super::state::Reservations;
 use crate::domain::id::Sku;
@@ -76,8 +77,8 @@ impl Reservations {
 
     fn count(&self, outcome: &Result<Reserved, Refusal>) {
         let name = match outcome {
-            Ok(Reserved::New(_)) => "held",
-            Ok(Reserved::Replay(_)) => "replay",
+            Ok(Reserved::New(_)) => HELD,
+            Ok(Reserved::Replay(_)) => REPLAY,
             Err(refusal) => refusal.problem.name(),
         };
         self.metrics.reserve_outcomes.get_or_create_owned(&[("outcome", name)]).inc();

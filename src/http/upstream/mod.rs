@@ -17,6 +17,7 @@ use super::body::Body;
 use super::cores;
 pub use super::failure::UpstreamError;
 use super::fetched::{Fetched, Held};
+use super::framing;
 use super::line::Ride;
 use super::link::{Coming, Exchanged, Failed, Link};
 pub use super::origin::OriginError;
@@ -174,7 +175,7 @@ impl Upstream {
         *request.version_mut() = Version::HTTP_11;
         let (origin, mut link) = self.connection(Freshness::AnyConnection).await?;
         match self.exchanged(origin, &mut link, request, upload).await? {
-            Ok(response) => Ok(fetched(response, link, origin, seat)),
+            Ok(response) => fetched(response, link, origin, seat),
             Err(Failed::Broken(error)) => Err(broken(origin, error)),
             Err(Failed::Unheard) => Box::pin(self.ask_again(request, upload, seat)).await,
         }
@@ -188,7 +189,7 @@ impl Upstream {
     ) -> Result<Response<Fetched>, UpstreamError> {
         let (origin, mut link) = self.connection(Freshness::NewConnection).await?;
         match self.exchanged(origin, &mut link, request, upload).await? {
-            Ok(response) => Ok(fetched(response, link, origin, seat)),
+            Ok(response) => fetched(response, link, origin, seat),
             Err(Failed::Broken(error)) => Err(broken(origin, error)),
             Err(Failed::Unheard) => Err(UpstreamError::ConnectTimeout),
         }
@@ -299,20 +300,21 @@ impl Upstream {
     }
 }
 
-/// A response with all that it takes until it ends.
+/// A response with all that it takes until it ends, if it says plainly how long it is.
 fn fetched(
     response: Response<Coming>,
     link: Link,
     origin: &Arc<Origin>,
     seat: OwnedSemaphorePermit,
-) -> Response<Fetched> {
-    let (parts, coming) = response.into_parts();
+) -> Result<Response<Fetched>, UpstreamError> {
+    let (mut parts, coming) = response.into_parts();
+    framing::settle(&mut parts.headers)?;
     let body = if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         Fetched::upgraded(coming, link)
     } else {
         Fetched::of(coming, Held { link, origin: Arc::clone(origin), seat })
     };
-    Response::from_parts(parts, body)
+    Ok(Response::from_parts(parts, body))
 }
 
 /// A request that broke without an answer; what the client broke is nobody else's fault.

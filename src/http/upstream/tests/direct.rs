@@ -58,13 +58,14 @@ const LAST: &str =
 async fn answers_come_whole_however_they_are_framed_on_one_connection() {
     let unchanged = "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n";
     let early = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo";
-    let answers = vec![LENGTH, unchanged, LENGTH, early, CHUNKED, LENGTH, CHUNKED];
+    let both = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n3\r\ntwo\r\n0\r\n\r\n";
+    let answers = vec![LENGTH, unchanged, LENGTH, early, CHUNKED, both, LENGTH, CHUNKED];
     let (upstream, _) = speaks(vec![answers]).await;
     let get = async || asked(&upstream, Method::GET).await.unwrap();
 
     assert_eq!(get().await, (200, "one".into()));
     assert_eq!(get().await, (304, String::new()));
-    for text in ["one", "two", "two", "one", "two"] {
+    for text in ["one", "two", "two", "two", "one", "two"] {
         assert_eq!(get().await, (200, text.into()));
     }
 }
