@@ -129,7 +129,7 @@ pub(super) async fn may_send_on(asked: &Asked, sale: &SaleGate) -> Result<bool, 
 
 /// All that tells one browser on its way to a page from others: a browser that was sent here looks
 /// as it did before, unless it keeps cookies.
-fn looks(asked: &Asked) -> String {
+pub(super) fn looks(asked: &Asked) -> String {
     let text = |name| asked.text(name).unwrap_or_default();
     format!(
         "{}\n{}\n{}\n{}\n{}",

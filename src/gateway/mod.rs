@@ -80,6 +80,7 @@ use core_client::CoreClient;
 use counted::Counted;
 use crowd::Crowd;
 use events::{Streams, TELL_EVERY};
+use first_name::FirstName;
 use forward::Shop;
 use gone::Gone;
 use https::Https;
@@ -149,6 +150,7 @@ pub struct Gateway {
     sizes: Sizes,
     /// Lower case, without port.
     hostnames: Vec<String>,
+    first_name: FirstName,
     cors_origins: ArcSwap<Vec<String>>,
     login_url: String,
     draining: CancellationToken,
@@ -177,6 +179,8 @@ impl Gateway {
         let sales = settings.sales.iter().cloned().zip(parts.rooms);
         let sales = sales.map(|(sale, room)| SaleGate::new(sale, room, Arc::clone(&holds)));
         let hostnames = settings.public.hostnames.iter();
+        let hostnames: Vec<_> =
+            hostnames.map(|name| name.trim_end_matches('.').to_ascii_lowercase()).collect();
         let crowd = Crowd::new(&settings.limits, parts.metrics);
         Ok(Self {
             sales: sales.collect::<Result<_, _>>()?,
@@ -193,9 +197,8 @@ impl Gateway {
             clock: parts.clock,
             trusted: Trusted::new(settings.public.trusted_proxies.clone(), cdns(settings)),
             sizes: bounds::sizes(&settings.limits.client),
-            hostnames: hostnames
-                .map(|name| name.trim_end_matches('.').to_ascii_lowercase())
-                .collect(),
+            first_name: FirstName::new(hostnames.first().cloned().unwrap_or_default()),
+            hostnames,
             cors_origins: ArcSwap::from_pointee(settings.public.cors_origins.clone()),
             login_url: settings.account.login_url.clone(),
             draining: parts.draining,

@@ -17,8 +17,7 @@ use super::respond::{self, Place};
 use super::route::{self, Call, Own, Route};
 use super::sale::SaleGate;
 use super::{
-    Gateway, auth, bypass, draw, first_name, https, leaving, limiter, own, queue_page, renewal,
-    tie, waiting,
+    Gateway, auth, bypass, draw, https, leaving, limiter, own, queue_page, renewal, tie, waiting,
 };
 use crate::domain::limits::{AddressKey, Deed, Subject};
 use crate::domain::refusal::{Problem, Refusal};
@@ -39,8 +38,7 @@ impl Gateway {
             return Ok(Way::Done(response));
         }
         let route = route::decide(asked, &self.sales, now_ms)?;
-        let first = self.hostnames.first().map_or("", String::as_str);
-        Ok(match first_name::elsewhere(asked, &route, first) {
+        Ok(match self.first_name.elsewhere(asked, &route) {
             Some(response) => Way::Done(response),
             None => Way::To(route),
         })

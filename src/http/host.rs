@@ -1,6 +1,6 @@
 //! The one host that a request asks for.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use hyper::http::uri::Authority;
 use hyper::{Request, Version, header};
@@ -29,6 +29,12 @@ pub(super) fn only<B>(request: &Request<B>) -> Result<String, HeadFault> {
         (None, Some(target)) if request.version() == Version::HTTP_2 => Ok(target.to_owned()),
         (None, _) => Err(HeadFault::Host),
     }
+}
+
+/// Whether a host is a name of its own, rather than where something listens.
+pub fn is_name(host: &str) -> bool {
+    let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    !is_address && host != "localhost"
 }
 
 fn same_authority(one: &str, other: &str, scheme: &str) -> bool {

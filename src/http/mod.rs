@@ -20,7 +20,7 @@ pub mod guard;
 pub mod guests;
 mod held;
 pub mod hop;
-mod host;
+pub mod host;
 mod hypered;
 pub mod json;
 mod kept_timer;

@@ -19,6 +19,7 @@ use crate::gateway::cookies;
 use crate::gateway::headers::{WRITTEN_BYTES, Writer, clean, introduce, put};
 use crate::http::body;
 use crate::http::client_ip::Client;
+use crate::http::host::is_name;
 use crate::http::paced::Progress;
 use crate::http::upstream::{Times, Upstream};
 
@@ -239,12 +240,6 @@ fn is_answer(status: StatusCode) -> bool {
                 | StatusCode::SEE_OTHER
                 | StatusCode::TEMPORARY_REDIRECT
         )
-}
-
-/// Whether a host is a name of its own, rather than where something listens.
-fn is_name(host: &str) -> bool {
-    let is_address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
-    !is_address && host != "localhost"
 }
 
 fn question(evidence: &HeaderMap) -> Question {

@@ -23,7 +23,8 @@ fn the_queue_is_shown_by_the_first_name_to_whoever_has_no_place_by_another() {
     for (host, line, wanted) in [
         ("www.shop.test", "GET /checkout/x?a=1", Some("http://shop.test/checkout/x?a=1")),
         ("WWW.shop.test.:8080", "GET /checkout/x", Some("http://shop.test:8080/checkout/x")),
-        ("localhost", "HEAD /checkout/x", Some("http://shop.test/checkout/x")),
+        ("www.shop.test", "HEAD /checkout/y", Some("http://shop.test/checkout/y")),
+        ("localhost", "GET /checkout/x", None),
         ("shop.test", "GET /checkout/x", None),
         ("www.shop.test", "POST /checkout/x", None),
         ("www.shop.test", "GET /free", None),
@@ -35,6 +36,10 @@ fn the_queue_is_shown_by_the_first_name_to_whoever_has_no_place_by_another() {
     let own = visit(&edge, "www.shop.test", &page, "");
     let there = format!("http://shop.test/_stanchion/{sale}?next=%2Fcheckout");
     assert_eq!(header(&own, "location"), Some(there.as_str()));
+
+    // As behind something that writes another name over the one that was asked for.
+    let round = visit(&edge, "www.shop.test", "GET /checkout/x?a=1", "");
+    assert_eq!(header(&round, "stanchion-answer"), Some("queue"), "no circle: {round}");
 
     let script = visit(&edge, "www.shop.test", "GET /checkout/x", "Sec-Fetch-Mode: cors\r\n");
     assert_eq!(status(&script), 429, "a script is told, not moved: {script}");
