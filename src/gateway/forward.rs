@@ -106,8 +106,8 @@ impl<'a> Permit<'a> {
 impl Shop {
     /// The shop behind a proxy.
     pub(super) fn new(proxy: Proxy, crowd: Arc<Crowd>, secret: Option<SecretString>) -> Self {
-        let mark = HeaderValue::from_str(&format!("stanchion-{:016x}", rand::random::<u64>()));
-        let mark = mark.unwrap_or_else(|_| HeaderValue::from_static("stanchion"));
+        let mark = HeaderValue::from_str(&format!("edge-{:016x}", rand::random::<u64>()));
+        let mark = mark.unwrap_or_else(|_| HeaderValue::from_static("edge"));
         Self { proxy, crowd, secret, mark }
     }
 

@@ -47,10 +47,11 @@ impl Gateway {
         let standing = self.limiter.load().poll(sale.id().as_str(), &ticket.sub)?;
         peer.guest.know();
         let hsts = self.https.hsts().filter(|_| https);
+        let is_shared = !self.cors_origins.load().is_empty();
         BODY.with_borrow_mut(|body| {
             body.clear();
             sale.told.write(body, sale.told.to(Some(&ticket), None));
-            write_answer(out, &standing, hsts, body).ok()
+            write_answer(out, &standing, (hsts, is_shared), body).ok()
         })?;
         self.counted.count_status();
         tracing::debug!(path = "…/status", status = 200, "answered");
@@ -66,7 +67,7 @@ thread_local! {
 fn write_answer(
     out: &mut Vec<u8>,
     standing: &Standing,
-    hsts: Option<&HeaderValue>,
+    (hsts, is_shared): (Option<&HeaderValue>, bool),
     body: &[u8],
 ) -> std::fmt::Result {
     out.extend_from_slice(&HEAD);
@@ -74,6 +75,9 @@ fn write_answer(
     standing.write(&mut text)?;
     if let Some(hsts) = hsts.and_then(|hsts| hsts.to_str().ok()) {
         write!(text, "{HSTS}: {hsts}\r\n")?;
+    }
+    if is_shared {
+        text.write_str("vary: Origin\r\n")?;
     }
     write!(text, "content-length: {}\r\ndate: ", body.len())?;
     with_date(|date| text.write_str(date))?;
