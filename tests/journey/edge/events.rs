@@ -107,10 +107,10 @@ fn there_are_only_so_many_streams_and_a_node_that_stops_ends_them() {
     let plan = ground.sale_opening_in(600_000, 10);
     let mut edge = Edge::on(&ground, plan, 1, |config, _| {
         super::no_limits(config);
-        config.set("limits.max_connections", 12).unwrap();
+        config.set("limits.max_connections", 16).unwrap();
     });
     edge.await_lobby();
-    let mut open: Vec<_> = (0..6).map(|_| Events::open(&edge, "")).collect();
+    let mut open: Vec<_> = (0..14).map(|_| Events::open(&edge, "")).collect();
     for events in &mut open {
         assert!(events.head.starts_with("HTTP/1.1 200"), "{}", events.head);
         assert_eq!(events.next().unwrap()["place"]["state"], "none");
