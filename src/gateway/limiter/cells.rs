@@ -71,7 +71,7 @@ impl<C: Clock> Cells<C> {
     /// The cell of a key; none while its row is full of others.
     fn cell(&self, key: u64) -> Option<&Cell> {
         let rows = self.rows.get_or_init(|| fresh(KEYS_MAX));
-        let from = index(key, ROWS) * ROW;
+        let from = index(key >> 32, ROWS) * ROW;
         let row = &rows[from..from + ROW];
         let take = |idle| row.iter().find(|cell| cell.take(key, idle));
         row.iter()
@@ -97,7 +97,8 @@ impl<C: Clock> StateStore for Cells<C> {
     {
         let Some(cell) = self.cell((*key).max(1)) else {
             let stripes = self.stripes.get_or_init(|| fresh(STRIPES));
-            let stripe = &stripes[index(*key, STRIPES)];
+            // By the other half: those of one full row share with others, not all with each other.
+            let stripe = &stripes[index(*key & u64::from(u32::MAX), STRIPES)];
             return stripe.measure_and_replace(&NotKeyed::NonKey, measure);
         };
         let mut until = cell.until.load(Ordering::Relaxed);
@@ -133,9 +134,9 @@ fn fresh<T: Default>(count: usize) -> Box<[T]> {
     std::iter::repeat_with(T::default).take(count).collect()
 }
 
-/// Keys are hashes already; the upper half chooses.
-fn index(key: u64, count: usize) -> usize {
-    usize::try_from((key >> 32) % count as u64).unwrap_or(0)
+/// Keys are hashes already; half of one chooses.
+fn index(half: u64, count: usize) -> usize {
+    usize::try_from(half % count as u64).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -182,7 +183,9 @@ mod tests {
             assert_eq!(note(&cells, key(number), 10 + number), None);
         }
         assert_eq!(note(&cells, key(999), 7), None);
-        assert_eq!(note(&cells, key(998), 8), Some(Nanos::new(7)), "of the same stripe");
+        let neighbour = key(999 + STRIPES as u64);
+        assert_eq!(note(&cells, neighbour, 8), Some(Nanos::new(7)), "of the same stripe");
+        assert_eq!(note(&cells, key(998), 8), None, "of the same row only");
         for number in 0..ROW as u64 {
             assert_eq!(note(&cells, key(number), 50), Some(Nanos::new(10 + number)));
         }
