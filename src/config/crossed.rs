@@ -8,7 +8,7 @@ use crate::domain::path::Canonical;
 use crate::domain::pattern::{Pattern, Rule};
 
 /// What others than shoppers fetch, where a queue page in place of it does harm.
-const FETCHED: [&str; 2] = ["/robots.txt", "/.well-known/acme-challenge/x"];
+const FETCHED: [&str; 2] = ["/robots.txt", "/.well-known/acme-challenge/**"];
 
 /// Checks.
 pub(super) fn validate(settings: &Settings, findings: &mut Findings<'_, '_>) {
@@ -26,13 +26,13 @@ pub(super) fn validate(settings: &Settings, findings: &mut Findings<'_, '_>) {
             findings.must(!sale.require_account, &key, &cure);
             findings.should(sale.require_account || !signed_in, &key, cure);
         }
-        for path in FETCHED.iter().filter_map(|path| Canonical::parse(path).ok()) {
+        for pattern in FETCHED {
+            let Ok(path) = Canonical::parse(&pattern.replace("**", "x")) else { continue };
             let advice = format!(
-                "leaves {} behind the line, for crawlers or certificates to wait for; add \"GET {}\"",
-                path.as_str(),
-                path.as_str().replace("/x", "/**"),
+                "leaves {pattern} behind the line, for crawlers or certificates to wait for; add \
+                 \"GET {pattern}\""
             );
-            findings.should(!gate.protects(&path), &key, advice);
+            findings.should(!gate.protects(&Method::GET, &path), &key, advice);
         }
     }
 }
@@ -68,14 +68,10 @@ impl Gate {
 
     /// Whether it keeps a form from being seen or sent.
     fn keeps(&self, path: &Canonical) -> bool {
-        [Method::GET, Method::POST].iter().any(|method| self.protects_from(method, path))
+        [Method::GET, Method::POST].iter().any(|method| self.protects(method, path))
     }
 
-    fn protects(&self, path: &Canonical) -> bool {
-        self.protects_from(&Method::GET, path)
-    }
-
-    fn protects_from(&self, method: &Method, path: &Canonical) -> bool {
+    fn protects(&self, method: &Method, path: &Canonical) -> bool {
         self.paths.iter().any(|pattern| pattern.matches(path))
             && !self.free.iter().any(|rule| rule.matches(method, path))
     }

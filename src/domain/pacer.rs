@@ -111,8 +111,8 @@ impl Pacer {
         // While people ask for the first time silence says nothing yet, and nobody is in a hurry.
         let is_new = now.now_ms < self.first_asks_until(now.ordered_ms);
         let per_ms = now.rate.get() / 1000.0;
-        let (share, most_per_ms) =
-            if is_new { (1.0, per_ms) } else { caught_up(per_ms, self.turnout.share()) };
+        let share = if is_new { 1.0 } else { self.turnout.share() };
+        let most_per_ms = if is_new { per_ms } else { catching_up(per_ms, share) };
         let coming = self.coming(now.now_ms) * share;
         // Also while nobody waits: whoever comes then is not made to wait for others.
         let at_once = self.at_once(most_per_ms / share);
@@ -226,11 +226,11 @@ fn lead(per_ms: f64, share: f64) -> f64 {
     people + CHANCES * (people * (1.0 - share)).sqrt()
 }
 
-/// The share, and how many a millisecond may come while a lead is made up for: where few are there,
-/// one who is may be passed by more, the rate ÷ share, until the next question.
-fn caught_up(per_ms: f64, share: f64) -> (f64, f64) {
+/// How many a millisecond may come while a lead is made up for: where few are there, one who is may
+/// be passed by more, the rate ÷ share, until the next question.
+fn catching_up(per_ms: f64, share: f64) -> f64 {
     let absent = 1.0 / share - 1.0;
-    (share, per_ms * (CATCH_UP + CATCH_UP_AMONG_FEW * absent) + CATCH_UP_PER_MS)
+    per_ms * (CATCH_UP + CATCH_UP_AMONG_FEW * absent) + CATCH_UP_PER_MS
 }
 
 #[cfg(test)]
