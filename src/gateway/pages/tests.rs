@@ -278,6 +278,10 @@ fn no_script_and_no_style_is_inline() {
         assert!(!html.contains("http://") && !html.contains("https://"), "a third party");
     }
     assert!(!CONTENT_SECURITY_POLICY.contains("unsafe"));
+    assert!(
+        !CONTENT_SECURITY_POLICY.contains("form-action"),
+        "it would hold up a checkout's redirect"
+    );
 }
 
 #[test]

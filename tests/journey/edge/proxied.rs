@@ -92,6 +92,21 @@ fn ed_77_the_announced_client_is_the_one_that_counts_in_both_versions() {
 }
 
 #[test]
+fn a_client_who_speaks_tls_to_the_balancer_sees_https() {
+    let (edge, _) = mixed("terminated");
+    let url = listener(&edge, 2);
+    for (client, bits, proto) in [(11, 0x01, "https"), (12, 0x00, "http")] {
+        let four = [203, 0, 113, client, 127, 0, 0, 1, 0x11, 0xd7, 1, 187];
+        let header_bytes =
+            binary(0x21, 0x11, &[&four[..], &[0x20, 0, 5, bits, 0, 0, 0, 0]].concat());
+        let answer = announced(&url, &header_bytes, &format!("/{proto}"));
+        assert_eq!(status(&answer), 200, "{answer}");
+        let head = edge.shop.heads(&format!("/{proto} ")).remove(0);
+        assert_eq!(header(&head, "x-forwarded-proto"), Some(proto), "{head}");
+    }
+}
+
+#[test]
 fn ed_77_what_is_not_a_header_or_not_of_a_load_balancer_is_closed_unanswered() {
     let (edge, _) = mixed("forged");
     let url = listener(&edge, 2);
