@@ -26,6 +26,21 @@ pub enum PlaceState {
     Left,
 }
 
+impl PlaceState {
+    /// As it is told.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Entered => "entered",
+            Self::Waiting => "waiting",
+            Self::Called => "called",
+            Self::Admitted => "admitted",
+            Self::Missed => "missed",
+            Self::Left => "left",
+        }
+    }
+}
+
 /// What the visitor sees of the place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -90,6 +105,19 @@ pub enum Odds {
     Unlikely,
     /// Every unit is sold.
     None,
+}
+
+impl Odds {
+    /// As they are told.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Certain => "certain",
+            Self::Likely => "likely",
+            Self::Even => "even",
+            Self::Unlikely => "unlikely",
+            Self::None => "none",
+        }
+    }
 }
 
 /// A range of wait, in seconds.

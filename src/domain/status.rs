@@ -41,7 +41,7 @@ pub struct Status {
 }
 
 /// The fields of [`Status`] that are one visitor's; all others are everybody's.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Own {
     /// The visitor's place.
     pub place: Place,
@@ -49,32 +49,87 @@ pub struct Own {
     pub eta_seconds: Option<Eta>,
     /// Nothing without a place in line, or while figures are stale.
     pub odds: Option<Odds>,
-    /// The room's clock now.
-    pub server_time: String,
+    /// The room's clock now, Unix milliseconds.
+    pub server_ms: u64,
     /// When to ask again.
     pub poll_after_ms: u64,
+}
+
+impl Own {
+    /// Appends the fields as those of a JSON object, without its braces. Every poll is told them:
+    /// written by hand they take a quarter of the time.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let Self { place, eta_seconds, odds, server_ms, poll_after_ms } = self;
+        let mut text = Text(out);
+        text.field("\"place\":{\"state\":").word(Some(place.state.word()));
+        text.field(",\"entry\":").number(place.entry);
+        text.field(",\"position\":").number(place.position);
+        text.field(",\"ahead\":").number(place.ahead);
+        text.field(",\"admitted_at\":").word(place.admitted_at.as_deref());
+        match eta_seconds {
+            Some(Eta { low, high }) => {
+                text.field("},\"eta_seconds\":{\"low\":").number(Some(*low));
+                text.field(",\"high\":").number(Some(*high));
+                text.field("}");
+            }
+            None => drop(text.field("},\"eta_seconds\":null")),
+        }
+        text.field(",\"odds\":").word(odds.map(Odds::word));
+        text.field(",\"server_time\":\"").0.extend(written(*server_ms).iter().flatten());
+        text.field("\",\"poll_after_ms\":").number(Some(*poll_after_ms));
+    }
+}
+
+/// JSON being written.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl Text<'_> {
+    fn field(&mut self, name: &str) -> &mut Self {
+        self.0.extend_from_slice(name.as_bytes());
+        self
+    }
+
+    fn number(&mut self, number: Option<u64>) {
+        match number {
+            Some(number) => self.field(itoa::Buffer::new().format(number)),
+            None => self.field("null"),
+        };
+    }
+
+    /// A word of ours, in which nothing has to be escaped.
+    fn word(&mut self, word: Option<&str>) {
+        match word {
+            Some(word) => self.field("\"").field(word).field("\""),
+            None => self.field("null"),
+        };
+    }
 }
 
 /// The last instant that has a text: the end of the year 9999.
 const LAST_MS: u64 = 253_402_300_799_999;
 
-/// RFC 3339 with milliseconds, in UTC. Every poll is told one, so it is worked out here and not by
-/// a library that knows all calendars.
+/// RFC 3339 with milliseconds, in UTC.
 pub fn rfc3339(ms: u64) -> String {
+    written(ms).iter().flatten().copied().map(char::from).collect()
+}
+
+/// The same in bytes; nothing from the year 10000 on. Every poll is told one, so it is worked out
+/// here and not by a library that knows all calendars.
+fn written(ms: u64) -> Option<[u8; 24]> {
     if ms > LAST_MS {
-        return String::new();
+        return None;
     }
     let (year, month, day) = date(ms / 86_400_000);
-    let digit = |number: u64| char::from(b'0' + u8::try_from(number % 10).unwrap_or(0));
+    let digit = |number: u64| b'0' + u8::try_from(number % 10).unwrap_or(0);
     let two = |number: u64| [digit(number / 10), digit(number)];
     let ([y1, y2], [y3, y4], [m1, m2]) = (two(year / 100), two(year), two(month));
     let ([d1, d2], [h1, h2]) = (two(day), two(ms / 3_600_000 % 24));
     let ([i1, i2], [s1, s2]) = (two(ms / 60_000 % 60), two(ms / 1_000 % 60));
     let (f1, [f2, f3]) = (digit(ms / 100), two(ms));
-    let mut text = String::with_capacity(24);
-    text.extend([y1, y2, y3, y4, '-', m1, m2, '-', d1, d2, 'T', h1, h2, ':', i1, i2, ':', s1, s2]);
-    text.extend(['.', f1, f2, f3, 'Z']);
-    text
+    Some([
+        y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', i1, i2, b':', s1, s2, b'.',
+        f1, f2, f3, b'Z',
+    ])
 }
 
 /// Year, month and day of a day since 1970: years that begin in March end with the leap day, and

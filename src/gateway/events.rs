@@ -20,7 +20,7 @@ use super::told::{News, Told, Urgent};
 use crate::domain::admission::{Admission, LEEWAY_MS};
 use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
-use crate::domain::ticket::Ticket;
+use crate::domain::ticket::Cohort;
 use crate::http::body::{self, Body, BodyError};
 use crate::http::under_way::Place as UnderWayPlace;
 
@@ -69,7 +69,7 @@ impl Streams {
         let stream = Stream {
             all: Arc::clone(&sale.told),
             urgent: sale.told.follow(),
-            ticket: visitor.ticket.clone(),
+            number: visitor.ticket.as_ref().map(|ticket| (ticket.run, ticket.cohort)),
             pass: visitor.pass.as_ref().map(|pass| Arc::clone(&pass.admission)),
             draining: self.draining.clone(),
             // The looks of many streams are spread over the second.
@@ -92,7 +92,8 @@ impl Streams {
 struct Stream {
     all: Arc<Told>,
     urgent: watch::Receiver<Urgent>,
-    ticket: Option<Ticket>,
+    /// Of its ticket, after the run that it is for.
+    number: Option<(u64, Cohort)>,
     pass: Option<Arc<Admission>>,
     draining: CancellationToken,
     look: Instant,
@@ -155,10 +156,10 @@ impl Stream {
         let room = self.all.room();
         let (seen, now_ms) = (room.snapshot(), room.now_ms());
         let control = &seen.control;
-        let ticket = self.ticket.as_ref().filter(|ticket| ticket.run == control.run);
+        let number = self.number.filter(|(run, _)| *run == control.run).map(|(_, number)| number);
         let holds =
             |pass: &&Arc<Admission>| pass.holds(room.sale(), control.epoch, now_ms, LEEWAY_MS);
-        self.all.to(ticket, self.pass.as_ref().filter(holds).map(AsRef::as_ref))
+        self.all.to(number, self.pass.as_ref().filter(holds).map(AsRef::as_ref))
     }
 
     fn frame(&self, news: News, is_first: bool) -> Bytes {

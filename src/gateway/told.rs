@@ -12,7 +12,7 @@ use crate::domain::id::SaleId;
 use crate::domain::sale::Phase;
 use crate::domain::status::{Own, rfc3339};
 use crate::domain::stock::StockSum;
-use crate::domain::ticket::Ticket;
+use crate::domain::ticket::Cohort;
 use crate::room::{Moment, Room};
 
 /// What one visitor's half takes, in bytes.
@@ -76,10 +76,10 @@ impl Told {
         self.urgent.send_if_modified(|told| std::mem::replace(told, now) != now);
     }
 
-    /// What a visitor is told now, not written yet.
-    pub(super) fn to(&self, ticket: Option<&Ticket>, admission: Option<&Admission>) -> News {
+    /// What the visitor with a number is told now, not written yet.
+    pub(super) fn to(&self, number: Option<Cohort>, admission: Option<&Admission>) -> News {
         let moment = self.room.moment();
-        let own = self.room.own(&moment, ticket, admission);
+        let own = self.room.own(&moment, number, admission);
         News { moment, own }
     }
 
@@ -130,17 +130,12 @@ impl Urgent {
     }
 }
 
-/// The halves together are one object: the brace that opens the second gives way to a blank.
+/// The halves together are one object.
 fn append(out: &mut Vec<u8>, common: &[u8], own: &Own) {
     out.reserve(common.len() + OWN_BYTES);
     out.extend_from_slice(common);
-    let joint = out.len();
-    // Writing to memory does not fail.
-    if serde_json::to_writer(&mut *out, own).is_ok()
-        && let Some(brace) = out.get_mut(joint)
-    {
-        *brace = b' ';
-    }
+    own.write(out);
+    out.push(b'}');
 }
 
 /// The fields of the status that are everybody's.

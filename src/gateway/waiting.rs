@@ -178,7 +178,8 @@ pub(super) fn way_back(sale: &SaleGate, next: Option<&str>) -> String {
 pub(super) fn status(sale: &SaleGate, visitor: &Visitor) -> Response<Body> {
     let pass = visitor.pass.as_ref().map(|pass| pass.admission.as_ref());
     let mut body = Vec::new();
-    sale.told.write(&mut body, sale.told.to(visitor.ticket.as_ref(), pass));
+    let number = visitor.ticket.as_ref().map(|ticket| ticket.cohort);
+    sale.told.write(&mut body, sale.told.to(number, pass));
     respond::status(body)
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The next bytes begin a request.
 const BETWEEN: u8 = 0;
+/// The same, and the last one was answered without hyper.
+const QUICK: u8 = 4;
 /// Hyper was given one whole request without a body.
 const ASKED: u8 = 1;
 /// Hyper was given all of the answer to it.
@@ -25,7 +27,17 @@ impl Between {
 
     /// Whether it is between two requests.
     pub(super) fn is(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == BETWEEN
+        matches!(self.0.load(Ordering::Relaxed), BETWEEN | QUICK)
+    }
+
+    /// The same, and the last request was answered without hyper.
+    pub(super) fn is_quick(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == QUICK
+    }
+
+    /// A request was answered without hyper.
+    pub(super) fn answered(&self) {
+        self.step(BETWEEN, QUICK);
     }
 
     /// Hyper is given these bytes.

@@ -33,7 +33,7 @@ pub(super) async fn serve<H, F>(
     handler: H,
     _seat: Option<OwnedSemaphorePermit>,
 ) where
-    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + Unpin + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     if let Err(error) = stream.set_nodelay(true) {
@@ -64,7 +64,7 @@ async fn secured<S, H, F>(
     handler: H,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + Unpin + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let Some(certificates) = &options.certificates else { return };
@@ -79,7 +79,7 @@ async fn secured<S, H, F>(
 fn spoken<S, H, F>(stream: TlsStream<S>, life: Life, handler: H) -> BoxFuture<'static, ()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + Unpin + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {

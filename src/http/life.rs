@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::ahead::{Ahead, Waits};
 use super::between::Between;
 use super::body::{self, Body};
 use super::kept_timer::KeptTimer;
@@ -74,6 +75,18 @@ impl Carried {
             self.worn.notify_one();
         }
     }
+
+    /// Comes when nothing was asked for so long, as far as hyper does not see to that.
+    async fn quiet(self: Arc<Self>, waits: Waits, span: Duration) {
+        let mut seen = None;
+        loop {
+            let asked = self.requests.load(Ordering::Relaxed);
+            if waits.is() && seen.replace(asked) == Some(asked) {
+                return;
+            }
+            tokio::time::sleep(span).await;
+        }
+    }
 }
 
 /// What may end a connection, or end its waiting.
@@ -110,11 +123,12 @@ impl Life {
     pub(super) fn http1<S, H, F>(self, stream: S, handler: H) -> BoxFuture<'static, ()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        H: Fn(Request<Incoming>, Peer) -> F + Send + Sync + 'static,
+        H: Fn(Request<Incoming>, Peer) -> F + Send + Sync + Unpin + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let bounds = &self.options.bounds;
         let trusted = self.options.trusted.contains(self.peer.address.ip());
+        let head = if trusted { bounds.head_trusted } else { bounds.head };
         let (timer, between) = (KeptTimer::default(), Between::new());
         let quick = self.options.quick.clone();
         let shared = (between.clone(), Arc::clone(&self.carried), timer.clone());
@@ -122,20 +136,20 @@ impl Life {
         let mut builder = http1::Builder::new();
         builder
             .timer(timer)
-            .header_read_timeout(if trusted { bounds.head_trusted } else { bounds.head })
+            .header_read_timeout(head)
             .max_header_size(bounds.sizes.head)
             .max_buf_size(bounds.sizes.head);
         if bounds.sizes.fields != FIELDS_FREE {
             builder.max_headers(bounds.sizes.fields);
         }
-        let life = Arc::new(self);
-        let answering = Arc::clone(&life);
+        let (life, waits) = (Arc::new(self), Waits::new());
+        let (answering, known) = (Arc::clone(&life), between.clone());
         let service =
-            service_fn(move |request| answering.answered(request, &handler, Some(&between)));
-        let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+            service_fn(move |request| answering.answered(request, &handler, Some(&known)));
+        let connection = Ahead::new(stream, service, builder, (between, waits.clone()));
         let connection = Box::pin(connection);
-        let soft = http1::UpgradeableConnection::graceful_shutdown;
-        Box::pin(async move { life.drive(connection, std::future::pending(), soft).await })
+        let quiet = Arc::clone(&life.carried).quiet(waits, head);
+        Box::pin(async move { life.drive(connection, quiet, Ahead::graceful_shutdown).await })
     }
 
     /// The same.

@@ -86,7 +86,7 @@ pub async fn serve<H, F>(
     tasks: TaskTracker,
     handler: H,
 ) where
-    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + 'static,
+    H: Fn(Request<Incoming>, Peer) -> F + Clone + Send + Sync + Unpin + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let seats = Arc::clone(&options.seats);

@@ -4,6 +4,7 @@
 //! [`guests`], and speaks [`tls`]), each request head is judged by [`guard`], and [`proxy`] streams
 //! to the shop over [`upstream`].
 
+mod ahead;
 pub mod bearer;
 mod between;
 pub mod body;

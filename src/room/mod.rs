@@ -7,6 +7,7 @@ mod admitter;
 mod claim;
 mod counts;
 mod forecast;
+mod glance;
 mod join;
 pub mod keys;
 mod leave;

@@ -11,7 +11,7 @@ use crate::domain::queue::{Place, PlaceState};
 use crate::domain::sale::{Control, Phase};
 use crate::domain::status::{Own, Status, rfc3339};
 use crate::domain::stock::StockSum;
-use crate::domain::ticket::Ticket;
+use crate::domain::ticket::{Cohort, Ticket};
 
 /// The room at one instant, as everybody is told of it.
 pub struct Moment {
@@ -89,24 +89,24 @@ impl Room {
         Moment { seen, now_ms, phase, paused, stock, asking }
     }
 
-    /// What a visitor is told; ticket and admission are already verified.
+    /// What the visitor with a number is told; ticket and admission are already verified.
     pub fn own(
         &self,
         moment: &Moment,
-        ticket: Option<&Ticket>,
+        number: Option<Cohort>,
         admission: Option<&Admission>,
     ) -> Own {
         let Moment { seen, now_ms, phase, paused, stock, .. } = moment;
         // Nobody knows when those who have the units, or may take them, give some back.
         let stands = *paused || moment.is_sold_out() || self.waits_for_stock(seen);
-        let place = place(seen, ticket, admission);
+        let place = place(seen, number, admission);
         self.heard_from(seen, &place);
         let is_waiting = *phase == Phase::Open && place.state == PlaceState::Waiting;
         let waits = place.position.zip(place.ahead).filter(|_| is_waiting);
         Own {
             eta_seconds: waits.filter(|_| !stands).and_then(|at| self.wait(seen, *now_ms, at)),
             odds: waits.zip(*stock).map(|(at, stock)| self.odds(seen, &stock, at)),
-            server_time: rfc3339(*now_ms),
+            server_ms: *now_ms,
             poll_after_ms: moment.poll_after_ms(&place),
             place,
         }
@@ -124,7 +124,7 @@ impl Room {
         ticket: Option<&Ticket>,
         admission: Option<&Admission>,
     ) -> Status {
-        let own = self.own(moment, ticket, admission);
+        let own = self.own(moment, ticket.map(|ticket| ticket.cohort), admission);
         let control = moment.control();
         Status {
             sale: self.options.sale.clone(),
@@ -138,7 +138,7 @@ impl Room {
             odds: own.odds,
             stock: moment.stock,
             opens_at: rfc3339(control.opens_ms),
-            server_time: own.server_time,
+            server_time: rfc3339(own.server_ms),
             poll_after_ms: own.poll_after_ms,
             place: own.place,
         }
@@ -163,13 +163,13 @@ fn asking(seen: &Snapshot, now_ms: u64, stride: f64) -> Asking {
     }
 }
 
-fn place(seen: &Snapshot, ticket: Option<&Ticket>, admission: Option<&Admission>) -> Place {
-    let mut place = match ticket {
-        Some(ticket) => {
-            let mut place = Place::of(ticket.cohort, seen.draw.as_deref(), seen.cursor);
+fn place(seen: &Snapshot, number: Option<Cohort>, admission: Option<&Admission>) -> Place {
+    let mut place = match number {
+        Some(number) => {
+            let mut place = Place::of(number, seen.draw.as_deref(), seen.cursor);
             let people = |position| seen.gaps.people_between(seen.cursor, position);
             place.ahead = place.position.map(people);
-            let mut place = place.among(&seen.left, ticket.cohort, seen.cursor);
+            let mut place = place.among(&seen.left, number, seen.cursor);
             if place.state == PlaceState::Called
                 && place.position.is_some_and(|position| seen.has_missed(position))
             {

@@ -1,7 +1,7 @@
 //! Who was heard from lately: noted where a visitor is answered, exchanged between nodes once a
 //! second, off that path.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -26,10 +26,31 @@ const NOTED_MAX: usize = 10 * HEARD_MAX;
 #[derive(Default)]
 pub(super) struct Heard(PerCore<Mutex<Positions>>);
 
-/// Positions are given out in order, so nobody can choose many of one hash.
-type Positions = HashSet<u64, BuildHasherDefault<Spread>>;
+/// A bit for each, in words of 64: those in front fit into what a core has at hand.
+#[derive(Default)]
+struct Positions {
+    /// Positions are given out in order, so nobody can choose many of one hash.
+    words: HashMap<u64, u64, BuildHasherDefault<Spread>>,
+    count: usize,
+}
 
-/// A position times the golden ratio: near ones lie far apart.
+impl Positions {
+    fn note(&mut self, position: u64) {
+        if self.count < NOTED_MAX {
+            let (word, bit) = (self.words.entry(position / 64).or_default(), 1 << (position % 64));
+            self.count += usize::from(*word & bit == 0);
+            *word |= bit;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        let is_set = |bits: u64| move |bit: &u64| bits >> bit & 1 == 1;
+        let words = self.words.iter().map(|(word, bits)| (word * 64, *bits));
+        words.flat_map(move |(from, bits)| (0..64).filter(is_set(bits)).map(move |bit| from + bit))
+    }
+}
+
+/// A number times the golden ratio: near ones lie far apart.
 #[derive(Default)]
 struct Spread(u64);
 
@@ -44,23 +65,23 @@ impl Hasher for Spread {
         }
     }
 
-    fn write_u64(&mut self, position: u64) {
-        self.0 = (self.0 ^ position).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(32);
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(32);
     }
 }
 
 impl Heard {
     fn note(&self, position: u64) {
-        let mut heard = self.0.mine().lock().unwrap_or_else(PoisonError::into_inner);
-        if heard.len() < NOTED_MAX {
-            heard.insert(position);
-        }
+        self.0.mine().lock().unwrap_or_else(PoisonError::into_inner).note(position);
     }
 
     fn take(&self) -> Vec<u64> {
         let mut all = HashSet::new();
         for heard in self.0.all() {
-            all.extend(heard.lock().unwrap_or_else(PoisonError::into_inner).drain());
+            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(heard.iter());
+            heard.words.clear();
+            heard.count = 0;
         }
         all.into_iter().collect()
     }

@@ -9,7 +9,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use jsonwebtoken::{Algorithm, Header};
 use sha2::Sha256;
 
+use super::glance::Glance;
+use crate::domain::id::SaleId;
 use crate::domain::ticket::{TICKET_TYP, TicketClaims};
+
+/// Claims that a glance is enough for are not longer.
+const CLAIMS_BYTES: usize = 512;
 
 /// The first part of all tickets that we write, with its dot.
 static HEAD: LazyLock<String> = LazyLock::new(|| {
@@ -69,14 +74,29 @@ impl<'a> TicketToken<'a> {
     /// What it says, if one of the keys has signed it.
     pub(super) fn read<'k>(
         &self,
-        mut keys: impl Iterator<Item = &'k TicketKey>,
+        keys: impl Iterator<Item = &'k TicketKey>,
     ) -> Option<TicketClaims> {
-        let is_signed = keys.any(|key| {
+        let claims = self.is_signed(keys).then(|| URL_SAFE_NO_PAD.decode(self.claims))?.ok()?;
+        serde_json::from_slice(&claims).ok()
+    }
+
+    /// The same of what a poll is answered by.
+    pub(super) fn glance<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k TicketKey>,
+        sale: &SaleId,
+    ) -> Option<Glance> {
+        let mut claims = [0; CLAIMS_BYTES];
+        let length = URL_SAFE_NO_PAD.decode_slice(self.claims, &mut claims).ok()?;
+        let glance = Glance::at(claims.get(..length)?, sale)?;
+        self.is_signed(keys).then_some(glance)
+    }
+
+    fn is_signed<'k>(&self, mut keys: impl Iterator<Item = &'k TicketKey>) -> bool {
+        keys.any(|key| {
             let mut mac = key.0.clone();
             mac.update(self.signed.as_bytes());
             mac.verify_slice(&self.signature).is_ok()
-        });
-        let claims = is_signed.then(|| URL_SAFE_NO_PAD.decode(self.claims))?.ok()?;
-        serde_json::from_slice(&claims).ok()
+        })
     }
 }

@@ -6,6 +6,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::glance::Glance;
 use super::keys::Keys;
 use super::ticket_token::{self, Look, TicketToken};
 use crate::domain::admission::{ADMISSION_TYP, Admission, ISSUER};
@@ -33,6 +34,13 @@ impl Keys {
             Look::Other => self.read_other_ticket(raw, sale),
         };
         claims?.read().filter(|ticket| ticket.sale == *sale)
+    }
+
+    /// What a poll is answered by, of a ticket of this sale in the form in which we write it; for
+    /// all others [`Keys::read_ticket`] has to be asked.
+    pub fn glance_at_ticket(&self, raw: &str, sale: &SaleId) -> Option<Glance> {
+        let Look::Ours(token) = TicketToken::look(raw) else { return None };
+        token.glance(self.set().ticket_readers.iter().map(|(_, key)| key), sale)
     }
 
     /// As another version of this program may write it.

@@ -54,7 +54,8 @@ impl Standing {
     /// The same as lines of a head.
     pub(in crate::gateway) fn write(&self, lines: &mut impl Write) -> fmt::Result {
         for (name, write) in FIELDS {
-            write!(lines, "{name}: ")?;
+            lines.write_str(name.as_str())?;
+            lines.write_str(": ")?;
             write(self, lines)?;
             lines.write_str("\r\n")?;
         }
@@ -62,12 +63,26 @@ impl Standing {
     }
 
     fn policy(&self, text: &mut dyn Write) -> fmt::Result {
-        let (limit, burst) = (self.limit, self.quota.burst);
-        write!(text, "\"{limit}\";q={burst};w={}", seconds(times(self.quota, burst)))
+        let burst = self.quota.burst;
+        self.pair(text, (";q=", burst), (";w=", seconds(times(self.quota, burst))))
     }
 
     fn rest(&self, text: &mut dyn Write) -> fmt::Result {
-        write!(text, "\"{}\";r={};t={}", self.limit, self.left, self.seconds)
+        self.pair(text, (";r=", self.left), (";t=", self.seconds))
+    }
+
+    /// Without the formatting machinery: every answer to a poll tells it.
+    fn pair(
+        &self,
+        text: &mut dyn Write,
+        (first, count): (&str, u32),
+        (second, time): (&str, u64),
+    ) -> fmt::Result {
+        let mut digits = itoa::Buffer::new();
+        for part in ["\"", self.limit, "\"", first, digits.format(count), second] {
+            text.write_str(part)?;
+        }
+        text.write_str(digits.format(time))
     }
 }
 

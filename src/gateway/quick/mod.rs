@@ -40,17 +40,17 @@ impl Gateway {
             return None;
         }
         let (run, _) = sale.run_and_epoch();
-        let ticket = self.keys.read_ticket(poll.token(sale, https)?, sale.id())?;
+        let ticket = self.keys.glance_at_ticket(poll.token(sale, https)?, sale.id())?;
         if ticket.run != run {
             return None;
         }
-        let standing = self.limiter.load().poll(sale.id().as_str(), &ticket.sub)?;
+        let standing = self.limiter.load().poll(sale.id().as_str(), ticket.sub())?;
         peer.guest.know();
         let hsts = self.https.hsts().filter(|_| https);
         let is_shared = !self.cors_origins.load().is_empty();
         BODY.with_borrow_mut(|body| {
             body.clear();
-            sale.told.write(body, sale.told.to(Some(&ticket), None));
+            sale.told.write(body, sale.told.to(Some(ticket.cohort), None));
             write_answer(out, &standing, (hsts, is_shared), body).ok()
         })?;
         self.counted.count_status();
@@ -79,7 +79,9 @@ fn write_answer(
     if is_shared {
         text.write_str("vary: Origin\r\n")?;
     }
-    write!(text, "content-length: {}\r\ndate: ", body.len())?;
+    text.write_str("content-length: ")?;
+    text.write_str(itoa::Buffer::new().format(body.len()))?;
+    text.write_str("\r\ndate: ")?;
     with_date(|date| text.write_str(date))?;
     text.write_str("\r\n\r\n")?;
     out.extend_from_slice(body);

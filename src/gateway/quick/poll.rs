@@ -1,5 +1,7 @@
 //! A plain poll, read from its bytes by rules that let nothing odd through.
 
+use std::mem::MaybeUninit;
+
 use crate::gateway::cookies::Found;
 use crate::gateway::sale::SaleGate;
 use crate::http::listener::Peer;
@@ -34,9 +36,9 @@ impl<'a> Poll<'a> {
     /// plainly.
     pub(super) fn read(request: &'a [u8], fields_max: usize) -> Option<Self> {
         request.strip_prefix(b"GET /_stanchion/")?;
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut head = httparse::Request::new(&mut fields);
-        match head.parse(request) {
+        let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut head = httparse::Request::new(&mut []);
+        match head.parse_with_uninit_headers(request, &mut fields) {
             Ok(httparse::Status::Complete(bytes)) if bytes == request.len() => {}
             Ok(_) | Err(_) => return None,
         }

@@ -66,6 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quickened<S> {
             };
             self.unsent.extend_from_slice(out.get(sent..).unwrap_or_default());
             self.is_flushed = false;
+            self.between.answered();
             self.peer.guest.ask();
             self.timer.ask();
             self.carried.one_more();
