@@ -149,6 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::queue::PlaceState;
 
     #[test]
     fn times_are_told_in_utc_with_milliseconds() {
@@ -158,11 +159,55 @@ mod tests {
         assert_eq!(rfc3339(u64::MAX), "");
     }
 
+    fn place() -> impl Strategy<Value = Place> {
+        use PlaceState::{Admitted, Called, Entered, Left, Missed, None as Nobody, Waiting};
+        let state =
+            prop::sample::select(&[Nobody, Entered, Waiting, Called, Admitted, Missed, Left]);
+        let number = || prop::option::of(any::<u64>());
+        let admitted_ms = prop::option::of(0..=LAST_MS);
+        (state, number(), number(), number(), admitted_ms).prop_map(
+            |(state, entry, position, ahead, admitted_ms)| Place {
+                state,
+                entry,
+                position,
+                ahead,
+                admitted_at: admitted_ms.map(rfc3339),
+            },
+        )
+    }
+
+    fn odds() -> impl Strategy<Value = Option<Odds>> {
+        let odds = &[Odds::Certain, Odds::Likely, Odds::Even, Odds::Unlikely, Odds::None];
+        prop::option::of(prop::sample::select(odds))
+    }
+
     proptest! {
         #[test]
         fn every_time_is_told_as_a_library_of_calendars_tells_it(ms in 0..LAST_MS - 86_400_000) {
             let at = jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap()).unwrap();
             prop_assert_eq!(rfc3339(ms), format!("{at:.3}"));
+        }
+
+        #[test]
+        fn what_is_written_by_hand_reads_as_what_a_library_writes(
+            place in place(),
+            eta_seconds in prop::option::of(any::<(u64, u64)>()),
+            odds in odds(),
+            server_ms in 0..=LAST_MS,
+            poll_after_ms in any::<u64>(),
+        ) {
+            let eta_seconds = eta_seconds.map(|(low, high)| Eta { low, high });
+            let by_library = serde_json::json!({
+                "place": place,
+                "eta_seconds": eta_seconds,
+                "odds": odds,
+                "server_time": rfc3339(server_ms),
+                "poll_after_ms": poll_after_ms,
+            });
+            let mut by_hand = b"{".to_vec();
+            Own { place, eta_seconds, odds, server_ms, poll_after_ms }.write(&mut by_hand);
+            by_hand.push(b'}');
+            prop_assert_eq!(serde_json::from_slice::<serde_json::Value>(&by_hand).unwrap(), by_library);
         }
     }
 }

@@ -106,6 +106,11 @@ pub(super) static STATUS: Headers = LazyLock::new(|| {
     bytes(StatusCode::OK, "application/json", Bytes::new(), Kind::Own).into_parts().0.headers
 });
 
+/// The same headers for another answer that begins as a status does.
+pub(super) fn told(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+    copied(status, &STATUS, body)
+}
+
 /// 429 for a script that has to wait.
 pub(super) fn waiting(body: String, poll_after_ms: u64) -> Response<Body> {
     static HEADERS: Headers = LazyLock::new(|| {

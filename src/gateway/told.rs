@@ -84,7 +84,13 @@ impl Told {
     }
 
     /// Appends the body.
-    pub(super) fn write(&self, out: &mut Vec<u8>, News { moment, own }: News) {
+    pub(super) fn write(&self, out: &mut Vec<u8>, news: News) {
+        self.write_open(out, news);
+        out.push(b'}');
+    }
+
+    /// The same without its last brace.
+    pub(super) fn write_open(&self, out: &mut Vec<u8>, News { moment, own }: News) {
         let known = self.half.load();
         if let Some(half) = known.as_ref().filter(|half| half.moment.is_like(&moment)) {
             return append(out, &half.text, &own);
@@ -130,12 +136,11 @@ impl Urgent {
     }
 }
 
-/// The halves together are one object.
+/// The halves together are one object, but for its last brace.
 fn append(out: &mut Vec<u8>, common: &[u8], own: &Own) {
     out.reserve(common.len() + OWN_BYTES);
     out.extend_from_slice(common);
     own.write(out);
-    out.push(b'}');
 }
 
 /// The fields of the status that are everybody's.

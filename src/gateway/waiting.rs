@@ -47,13 +47,8 @@ struct ClaimBody {
     key: Option<String>,
 }
 
-#[derive(Serialize)]
-struct JoinAnswer<'a> {
-    #[serde(flatten)]
-    status: Status,
-    ticket: &'a str,
-    recovery: Option<String>,
-}
+/// What a join is told beyond the status; never longer.
+const JOINED_BYTES: usize = 1024;
 
 /// `POST …/join`.
 pub(super) async fn join(
@@ -89,14 +84,24 @@ pub(super) fn joined(
         Wire::Form => respond::see_other(&way_back(sale, next)),
         Wire::Json => {
             let status = if place.known { StatusCode::OK } else { StatusCode::CREATED };
-            let told = sale.room.status(Some(&place.ticket), None);
-            let recovery = sale.room.recovery_code(&place.ticket);
-            let answer = JoinAnswer { status: told, ticket: &place.token, recovery };
-            respond::json(status, &answer, Kind::Own)
+            respond::told(status, joined_body(sale, &place))
         }
     };
     set_cookie(&mut response, Token::Ticket, sale, asked.client.https, place.token);
     response
+}
+
+/// The status, the ticket and its code. A token and a code are of letters that JSON takes as they are.
+fn joined_body(sale: &SaleGate, Place { ticket, token, .. }: &Place) -> Vec<u8> {
+    let mut body = Vec::with_capacity(JOINED_BYTES);
+    sale.told.write_open(&mut body, sale.told.to(Some(ticket.cohort), None));
+    for part in [",\"ticket\":\"", token, "\",\"recovery\":"] {
+        body.extend_from_slice(part.as_bytes());
+    }
+    let code = sale.room.recovery_code(ticket).map_or("null".into(), |code| format!("\"{code}\""));
+    body.extend_from_slice(code.as_bytes());
+    body.push(b'}');
+    body
 }
 
 /// Whether the same join may be let in a moment later.

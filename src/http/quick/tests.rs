@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::http::body;
+use crate::http::bounds::Bounds;
 use crate::http::guests::Guest;
 use crate::http::life::Life;
 use crate::http::listener::Options;
@@ -32,11 +33,15 @@ impl Quick for Numbers {
 
 /// Serves one connection; what is not quick is told what reached hyper.
 async fn serve(stream: tokio::io::DuplexStream) {
+    serve_until(stream, CancellationToken::new(), Bounds::default()).await;
+}
+
+async fn serve_until(stream: tokio::io::DuplexStream, stop: CancellationToken, bounds: Bounds) {
     let guest = Arc::new(Guest::uncounted());
     let address = ([127, 0, 0, 1], 1).into();
     let peer = Peer { address, tls: false, presented: None, guest };
-    let options = Options { quick: Some(Arc::new(Numbers)), ..Options::default() };
-    let life = Life::new(peer, Lingering::new(), CancellationToken::new(), Arc::new(options));
+    let options = Options { quick: Some(Arc::new(Numbers)), bounds, ..Options::default() };
+    let life = Life::new(peer, Lingering::new(), stop, Arc::new(options));
     life.http1(stream, |request, _| async move {
         let (parts, incoming) = request.into_parts();
         let read = body::collect(incoming, 4096, Duration::from_secs(5)).await.unwrap();
@@ -232,5 +237,40 @@ async fn an_answer_that_its_reader_takes_slowly_comes_whole_and_before_the_next(
         // Sent in two pieces, it is for hyper.
         let by_hyper = format!("GET /quick/{number} 0");
         assert!(*told == format!("quick {number}") || *told == by_hyper, "{told}");
+    }
+}
+
+/// Asks in turn, each a request and its answer; what is left of the connection.
+async fn ask(far: &mut tokio::io::DuplexStream, requests: &[Sent]) {
+    for request in requests {
+        far.write_all(request.request(1).as_bytes()).await.unwrap();
+        let mut answer = [0; 512];
+        assert!(far.read(&mut answer).await.unwrap() > 0);
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_nothing_more_is_let_go_in_time_and_at_once_when_the_doors_close() {
+    for requests in [
+        &[Sent::Quick][..],
+        &[Sent::Get],
+        &[Sent::Get, Sent::Quick],
+        &[Sent::Get, Sent::Quick, Sent::Get],
+    ] {
+        for closes in [false, true] {
+            let (near, mut far) = tokio::io::duplex(4096);
+            let stop = CancellationToken::new();
+            let head = Duration::from_millis(if closes { 600_000 } else { 50 });
+            let bounds = Bounds { head, ..Bounds::default() };
+            let serving = tokio::spawn(serve_until(near, stop.clone(), bounds));
+            ask(&mut far, requests).await;
+            if closes {
+                stop.cancel();
+            }
+            let end = tokio::time::timeout(Duration::from_secs(20), far.read(&mut [0; 8])).await;
+            assert_eq!(end.unwrap().unwrap(), 0, "{requests:?}, {closes}");
+            drop(far);
+            serving.await.unwrap();
+        }
     }
 }
