@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::replies::{Asker, Replies};
 use super::{Room, out_of_reach};
 use crate::domain::comeback::Comebacks;
 use crate::domain::id::AccountId;
@@ -55,7 +56,13 @@ type Answer = Result<(u64, u64, Joined), Refusal>;
 pub(super) struct Waiting {
     step: JoinStep,
     since: Instant,
-    reply: oneshot::Sender<Answer>,
+    asker: Asker<Answer>,
+}
+
+impl AsRef<JoinStep> for Waiting {
+    fn as_ref(&self) -> &JoinStep {
+        &self.step
+    }
 }
 
 impl Room {
@@ -68,10 +75,10 @@ impl Room {
             let token = self.keys.mint_ticket(ticket.clone());
             return Ok(Place { ticket: ticket.clone(), token, known: true });
         }
-        let (reply, answer) = oneshot::channel();
-        let waiting = Waiting { step: self.step(request), since: Instant::now(), reply };
+        let (asker, reply) = Asker::new();
+        let waiting = Waiting { step: self.step(request), since: Instant::now(), asker };
         self.joins.try_send(waiting).map_err(|_| self.overloaded())?;
-        let (now_ms, run, joined) = answer.await.map_err(|_| out_of_reach())??;
+        let (now_ms, run, joined) = reply.read().await.ok_or_else(out_of_reach)??;
         let sale = self.options.sale.clone();
         let ticket = Ticket {
             sub: self.keys.subject(&sale, run, joined.cohort),
@@ -126,20 +133,19 @@ impl Room {
                 }
             }
             // Whoever has gone meanwhile takes no number.
-            batch.retain(|waiting| !waiting.reply.is_closed());
-            let steps: Vec<_> = batch.iter().map(|waiting| waiting.step.clone()).collect();
+            batch.retain(|waiting| !waiting.asker.has_gone());
             let options = &self.options;
-            let answers = match steps.as_slice() {
+            let answers = match batch.as_slice() {
                 [] => continue,
                 steps => self.store.join(steps, options.places_per_ip, options.max_places).await,
             };
             match answers {
                 Ok(Some(joins)) => {
                     // Only then is what was done all that could be done.
-                    let is_full = steps.len() == JOINS_MAX
+                    let is_full = batch.len() == JOINS_MAX
                         || refused != self.joins_refused.load(Ordering::Relaxed);
                     refused = self.joins_refused.load(Ordering::Relaxed);
-                    full_until = is_full.then(|| self.measure(steps.len(), full_until));
+                    full_until = is_full.then(|| self.measure(batch.len(), full_until));
                     self.answer(joins, batch.drain(..), &mut held_back);
                 }
                 Ok(None) => refuse_all(batch.drain(..), out_of_reach),
@@ -164,6 +170,7 @@ impl Room {
         batch: impl Iterator<Item = Waiting>,
         held_back: &mut VecDeque<Waiting>,
     ) {
+        let mut replies = Replies::new();
         for (waiting, answer) in batch.zip(joins.answers) {
             let answer = match answer {
                 JoinAnswer::Joined(joined) => Ok((joins.now_ms, joins.run, joined)),
@@ -177,9 +184,10 @@ impl Room {
                 JoinAnswer::Full => Err(full()),
                 JoinAnswer::TooMany => Err(too_many()),
             };
-            // A closed channel is a visitor who left in this very moment; the place stays theirs.
-            drop(waiting.reply.send(answer));
+            // Whoever left in this very moment keeps the place.
+            replies.add(waiting.asker, answer);
         }
+        replies.send();
     }
 
     fn not_open(&self, now_ms: u64) -> Refusal {
@@ -205,9 +213,11 @@ impl Room {
 
 /// Each by a refusal of its own, so that they do not come again in the same instant.
 fn refuse_all(batch: impl Iterator<Item = Waiting>, refusal: impl Fn() -> Refusal) {
+    let mut replies = Replies::new();
     for waiting in batch {
-        drop(waiting.reply.send(Err(refusal())));
+        replies.add(waiting.asker, Err(refusal()));
     }
+    replies.send();
 }
 
 pub(super) fn closed() -> Refusal {

@@ -16,6 +16,7 @@ pub mod metrics;
 mod outside;
 mod place;
 mod presence;
+mod replies;
 mod snapshot;
 mod ticket_token;
 pub mod token;

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::glance::Glance;
 use super::keys::Keys;
-use super::ticket_token::{self, Look, TicketToken};
+use super::ticket_token::{Look, TicketToken};
 use crate::domain::admission::{ADMISSION_TYP, Admission, ISSUER};
 use crate::domain::id::SaleId;
 use crate::domain::pass::{PASS_TYP, Pass};
@@ -20,7 +20,7 @@ pub const TOKEN_BYTES_MAX: usize = 4096;
 impl Keys {
     /// Signs a ticket.
     pub fn mint_ticket(&self, ticket: Ticket) -> String {
-        sign(&ticket_token::header(), &TicketClaims::from(ticket), &self.set().ticket_signer().key)
+        self.set().ticket_signer().key.sign(&TicketClaims::from(ticket))
     }
 
     /// Reads a ticket of this sale; anything else is no ticket. The run is the caller's to check.
@@ -148,6 +148,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use serde_json::{Value, json};
 
+    use super::super::ticket_token;
     use super::*;
     use crate::domain::ticket::Cohort;
 
@@ -156,8 +157,16 @@ mod tests {
     }
 
     fn keys() -> Keys {
+        keys_and_signer().0
+    }
+
+    /// Keys, and the one that signs their tickets, for a library's hands.
+    fn keys_and_signer() -> (Keys, EncodingKey) {
         let dir = tempfile::tempdir().unwrap();
-        Keys::generate(&dir.path().join("keys")).unwrap()
+        let keys = Keys::generate(&dir.path().join("keys")).unwrap();
+        let secret = std::fs::read_to_string(dir.path().join("keys/tickets-0001.key")).unwrap();
+        let secret = hex::decode(secret.lines().next().unwrap()).unwrap();
+        (keys, EncodingKey::from_secret(&secret).unwrap())
     }
 
     fn ticket(keys: &Keys) -> Ticket {
@@ -189,20 +198,21 @@ mod tests {
 
     #[test]
     fn a_ticket_as_we_write_it_and_as_any_library_might_are_read_alike() {
-        let keys = keys();
+        let (keys, signer) = keys_and_signer();
         let ticket = ticket(&keys);
+        let claims = TicketClaims::from(ticket.clone());
         let raw = keys.mint_ticket(ticket.clone());
+        assert_eq!(raw, sign(&ticket_token::header(), &claims, &signer));
         assert!(matches!(TicketToken::look(&raw), Look::Ours(_)));
         assert!(matches!(TicketToken::look(&raw[..raw.len() - 1]), Look::Broken));
 
         let header = Header { cty: Some("json".into()), ..ticket_token::header() };
-        let claims = TicketClaims::from(ticket.clone());
-        let other = sign(&header, &claims, &keys.set().ticket_signer().key);
+        let other = sign(&header, &claims, &signer);
         assert!(matches!(TicketToken::look(&other), Look::Other));
         assert_eq!(keys.read_ticket(&other, &ticket.sale), Some(ticket.clone()));
         assert_eq!(keys.read_ticket(&other, &sale("other")), None);
 
-        let stranger = sign(&header, &claims, &self::keys().set().ticket_signer().key);
+        let stranger = sign(&header, &claims, &keys_and_signer().1);
         assert_eq!(keys.read_ticket(&stranger, &ticket.sale), None);
     }
 

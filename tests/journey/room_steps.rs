@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use stanchion::domain::id::AccountId;
 use stanchion::domain::sale::Control;
-use stanchion::store::redis::room::{Advance, Freeze, JoinStep, Opening, Publish, RoomStore};
+use stanchion::domain::ticket::Cohort;
+use stanchion::store::redis::room::{
+    Advance, Freeze, JoinAnswer, JoinStep, Joined, Opening, Publish, RoomStore,
+};
 
 use crate::fixture::now_ms;
-use crate::room_ground::{RoomGround, until_open};
+use crate::room_ground::{RoomGround, until_open, until_raised};
 
 #[tokio::test]
 async fn the_cursor_moves_once_a_tick_only_from_where_it_is_and_never_past_the_line() {
@@ -55,6 +59,55 @@ async fn opened(store: &RoomStore) {
         assert!(now_ms() < since + 10_000, "never open");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn joins_of_one_step_know_of_each_other_as_if_one_had_come_after_the_other() {
+    let ground = RoomGround::new("onestep", 60_000, 10.0).await;
+    ground.keep().await;
+    ground.room().await;
+    until_raised(&ground).await;
+    let ann = Some(AccountId::parse("ann of e1").unwrap());
+    let step = |key: &str, account: &Option<AccountId>, address: &str| JoinStep {
+        key: format!("{key:0>32}"),
+        account: account.clone(),
+        address: Some(address.to_owned()).filter(|address| !address.is_empty()),
+        ticket: None,
+        lapsed: None,
+    };
+    let steps = [
+        step("a", &None, "here"),
+        step("a", &None, "here"),
+        step("b", &None, "here"),
+        step("c", &None, "here"),
+        step("phone", &ann, ""),
+        step("laptop", &ann, ""),
+        step("a", &ann, ""),
+        step("d", &None, "there"),
+    ];
+    let place = |entry: u64, known: bool, account: &Option<AccountId>| {
+        let cohort = Cohort::Entry(entry);
+        JoinAnswer::Joined(Joined { cohort, known, account: account.clone() })
+    };
+
+    let joins = ground.store().join(&steps, 2, 4).await.unwrap().unwrap();
+
+    let expected = [
+        place(0, false, &None),
+        place(0, true, &None),
+        place(1, false, &None),
+        JoinAnswer::TooMany,
+        place(2, false, &ann),
+        place(2, true, &ann),
+        place(2, true, &ann),
+        place(3, false, &None),
+    ];
+    assert_eq!(joins.answers, expected);
+    let later = [step("e", &None, "there"), step("laptop", &None, "there")];
+    let joins = ground.store().join(&later, 2, 4).await.unwrap().unwrap();
+    assert_eq!(joins.answers, [JoinAnswer::Full, place(2, true, &ann)]);
+    let (_, state) = ground.store().look().await.unwrap();
+    assert_eq!(state.unwrap().counters.entries, 4);
 }
 
 #[tokio::test]

@@ -19,20 +19,27 @@ use super::files::{Folder, Kind, not_before_ms, secret};
 use super::{KeysError, now_ms};
 
 /// A key that signs from some time on.
-pub(in crate::room) struct Signer {
+pub(in crate::room) struct Signer<K> {
     /// The thumbprint; of a ticket key, a short hash.
     pub(in crate::room) kid: String,
-    pub(in crate::room) key: EncodingKey,
+    pub(in crate::room) key: K,
     pub(super) not_before_ms: u64,
+}
+
+impl<K> Signer<K> {
+    /// Tells it from others, with the time from which on it signs.
+    fn name(&self) -> String {
+        format!("{} {}\0", self.kid, self.not_before_ms)
+    }
 }
 
 /// The keys of one folder.
 pub(in crate::room) struct KeySet {
     /// In the order of their names.
-    admissions: Vec<Signer>,
+    admissions: Vec<Signer<EncodingKey>>,
     pub(in crate::room) verifying: HashMap<String, DecodingKey>,
     /// In the order of their names.
-    tickets: Vec<Signer>,
+    tickets: Vec<Signer<TicketKey>>,
     /// The newest first.
     pub(in crate::room) ticket_readers: Vec<(DecodingKey, TicketKey)>,
     /// Staff passes: of the place key, so that a rotation spoils none.
@@ -49,8 +56,8 @@ impl KeySet {
     pub(super) fn read(folder: &Folder) -> Result<Self, KeysError> {
         let (admissions, verifying, jwks) = admission_keys(folder)?;
         let (tickets, ticket_readers) = ticket_keys(folder)?;
-        for (kind, found) in [(Kind::Admission, &admissions), (Kind::Tickets, &tickets)] {
-            if found.is_empty() {
+        for (kind, found) in [(Kind::Admission, admissions.len()), (Kind::Tickets, tickets.len())] {
+            if found == 0 {
                 return Err(KeysError::Missing(folder.dir.clone(), kind.pattern()));
             }
         }
@@ -58,8 +65,8 @@ impl KeySet {
         let (place, seal) = (named("place.key")?, named("seal.key")?);
         let mut hash = Sha256::new();
         hash.update(b"stanchion/keys/v1\0");
-        for signer in admissions.iter().chain(&tickets) {
-            hash.update(format!("{} {}\0", signer.kid, signer.not_before_ms));
+        for named in admissions.iter().map(Signer::name).chain(tickets.iter().map(Signer::name)) {
+            hash.update(named);
         }
         hash.update(Sha256::digest([place, seal].concat()));
         let mut pass_secret = Sha256::new();
@@ -80,25 +87,25 @@ impl KeySet {
     }
 
     /// The key that signs admissions now.
-    pub(in crate::room) fn admission_signer(&self) -> &Signer {
+    pub(in crate::room) fn admission_signer(&self) -> &Signer<EncodingKey> {
         signing(&self.admissions)
     }
 
     /// The key that signs tickets now.
-    pub(in crate::room) fn ticket_signer(&self) -> &Signer {
+    pub(in crate::room) fn ticket_signer(&self) -> &Signer<TicketKey> {
         signing(&self.tickets)
     }
 }
 
 /// The last whose time has come; a folder is never without one.
-fn signing(signers: &[Signer]) -> &Signer {
+fn signing<K>(signers: &[Signer<K>]) -> &Signer<K> {
     let now_ms = now_ms();
     let due = signers.iter().rev().find(|signer| signer.not_before_ms <= now_ms);
     due.unwrap_or(&signers[0])
 }
 
-type Tickets = (Vec<Signer>, Vec<(DecodingKey, TicketKey)>);
-type Admissions = (Vec<Signer>, HashMap<String, DecodingKey>, String);
+type Tickets = (Vec<Signer<TicketKey>>, Vec<(DecodingKey, TicketKey)>);
+type Admissions = (Vec<Signer<EncodingKey>>, HashMap<String, DecodingKey>, String);
 
 fn admission_keys(folder: &Folder) -> Result<Admissions, KeysError> {
     let (mut signers, mut verifying, mut published) = (vec![], HashMap::new(), vec![]);
@@ -121,8 +128,9 @@ fn ticket_keys(folder: &Folder) -> Result<Tickets, KeysError> {
     for (name, text) in folder.of(Kind::Tickets) {
         let path = folder.dir.join(name);
         let bytes = secret(&path, text)?;
-        let (key, reader) = hmac_pair(&path, &bytes)?;
-        readers.insert(0, (reader, TicketKey::new(&bytes)));
+        let (_, reader) = hmac_pair(&path, &bytes)?;
+        let key = TicketKey::new(&bytes);
+        readers.insert(0, (reader, key.clone()));
         let not_before_ms = not_before_ms(&path, text)?;
         signers.push(Signer { kid: secret_name(&bytes), key, not_before_ms });
     }

@@ -1,61 +1,85 @@
 -- Joins of one node, up to 512 in one step, all at one instant.
 -- KEYS control room joins accounts addresses left journal wake
--- ARGV places_per_ip max_places, then per join: key account address number owner
+-- ARGV how many, places_per_ip, max_places, then their keys, then (if places_per_ip is not 0) their
+--   addresses, then for each that is more than an anonymous newcomer's: index account number owner
 --   lapsed
 --   (number and owner: what a valid ticket of the asker says; lapsed: a number of the asker's that
 --   was called and missed, and leads to a new one; "" = none)
--- Answers {now, run, then per join: number or refusal, 1 if known before, account of the place}
+-- Answers {now, run, a line for each join: a refusal; a new number; or, known before, number and
+--   account of the place}
 local control_key, room_key, joins, accounts, addresses = unpack(KEYS)
 local left, journal, wake = unpack(KEYS, 6)
 -- What a core has yet to write down; beyond this accounts wait until it has.
 local JOURNAL_MAX = 20000
+local KEYS_FROM = 4
 if not is_loaded(room_key) then
   return { 'unloaded' }
 end
 local control = redis.call('HMGET', control_key, 'run', 'lobby_opens_ms', 'opens_ms', 'closes_ms')
+local run, lobby_opens = control[1], tonumber(control[2])
+local opens, closes = tonumber(control[3]), tonumber(control[4])
 local room = redis.call('HMGET', room_key, 'frozen', 'entries', 'late',
   'entries_ceiling', 'late_ceiling', 'places')
 local frozen = room[1]
-if not frozen and now >= tonumber(control[3]) and now < tonumber(control[4]) then
+if not frozen and now >= opens and now < closes then
   frozen = text(now)
   redis.call('HSET', room_key, 'frozen', frozen)
 end
 
 -- Entry or latecomer: its next number, and the ceiling that keeps numbers from being given twice.
-local kind, counter = 'e', 'entries'
+local form, counter = 'e%d', 'entries'
 local upcoming, ceiling = tonumber(room[2]), tonumber(room[4])
 if frozen then
-  kind, counter = 'l', 'late'
+  form, counter = 'l%d', 'late'
   upcoming, ceiling = tonumber(room[3]), tonumber(room[5])
 end
 -- Counted apart from the numbers, which leave holes after a restore.
 local places = tonumber(room[6] or 0)
-local places_per_ip, max_places = tonumber(ARGV[1]), tonumber(ARGV[2])
-local unwritten = redis.call('XLEN', journal)
+local unwritten, registered = redis.call('XLEN', journal), {}
+
+joins, accounts, addresses = fields_of(joins), fields_of(accounts), fields_of(addresses)
+local count, places_per_ip, max_places = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local addresses_from = KEYS_FROM + count
+local others_from = addresses_from
+look(joins, KEYS_FROM, addresses_from - 1)
+if places_per_ip > 0 then
+  others_from = addresses_from + count
+  look(addresses, addresses_from, others_from - 1)
+end
+-- Where more is said of a join.
+local others = {}
+for at = others_from, #ARGV, 5 do
+  others[tonumber(ARGV[at])] = at
+end
+
+-- How many places an anonymous newcomer's address has; false where they are not counted.
+local function places_of(account, address)
+  return account == '' and address ~= '' and tonumber(get(addresses, address) or 0)
+end
 
 local function refusal(account, address)
-  if now >= tonumber(control[4]) then
+  if now >= closes then
     return 'closed'
-  elseif now < tonumber(control[2]) then
+  elseif now < lobby_opens then
     return 'not-open'
   elseif max_places > 0 and places >= max_places then
     return 'full'
   elseif upcoming >= ceiling or account ~= '' and unwritten >= JOURNAL_MAX then
     return 'ceiling'
-  elseif account == '' and address ~= '' and places_per_ip > 0
-    and tonumber(redis.call('HGET', addresses, address) or 0) >= places_per_ip then
+  end
+  local taken = places_of(account, address)
+  if taken and taken >= places_per_ip then
     return 'too-many'
   end
 end
 
 local function new_number(account, address)
-  local number = kind .. text(upcoming)
+  local number = string.format(form, upcoming)
   upcoming = upcoming + 1
   places = places + 1
-  -- The counter goes first: a step cut short must not give a number twice.
-  redis.call('HSET', room_key, counter, text(upcoming), 'places', text(places))
-  if account == '' and address ~= '' then
-    redis.call('HINCRBY', addresses, address, 1)
+  local taken = places_of(account, address)
+  if taken then
+    put(addresses, address, text(taken + 1))
   end
   return number
 end
@@ -69,12 +93,12 @@ end
 
 -- A number that was given up is nobody's any more.
 local function is_left(number)
-  return redis.call('ZSCORE', left, control[1] .. ':' .. number)
+  return redis.call('ZSCORE', left, run .. ':' .. number)
 end
 
 -- What is known of the asker: number, and the account it is tied to ("" = none).
 local function known_place(key, account, number, owner, lapsed)
-  local tied = account ~= '' and redis.call('HGET', accounts, account)
+  local tied = account ~= '' and get(accounts, account)
   if tied and (tied == lapsed or is_left(tied)) then
     tied = false
   end
@@ -92,7 +116,7 @@ local function known_place(key, account, number, owner, lapsed)
   end
   local joined, joiner = number, owner
   if joined == '' then
-    local record = redis.call('HGET', joins, key)
+    local record = get(joins, key)
     if not record then
       return nil
     end
@@ -113,46 +137,64 @@ local function known_place(key, account, number, owner, lapsed)
   end
   -- Signing in ties an anonymous place, once: a copy of its ticket ties it to nobody else. Numbers
   -- are no hashes, so they have fields of their own here.
-  local tied_before = redis.call('HGET', joins, joined)
+  local tied_before = get(joins, joined)
   if tied_before and tied_before ~= account then
     return nil
   end
-  redis.call('HSET', joins, joined, account)
+  put(joins, joined, account)
   return joined, account
 end
 
--- An account's number is also written down in the journal, which a core carries to Postgres.
-local function register(account, number)
-  redis.call('XADD', journal, '*', 'run', control[1], 'account', account, 'number', number)
-  redis.call('HSET', accounts, account, number)
-  unwritten = unwritten + 1
+-- The place of the asker, known or new, or a refusal.
+local function place(key, account, address, ticket, owner, lapsed)
+  local number, tied = known_place(key, account, ticket, owner, lapsed)
+  local answer = number and number .. ' ' .. tied
+  if not number then
+    local refused = refusal(account, address)
+    if refused then
+      return refused
+    end
+    number, tied = new_number(account, address), account
+    answer = number
+  elseif tied ~= '' and unwritten >= JOURNAL_MAX and get(accounts, tied) ~= number then
+    return 'ceiling'
+  end
+  put(joins, key, number .. ' ' .. tied)
+  if tied ~= '' and get(accounts, tied) ~= number then
+    put(accounts, tied, number)
+    registered[#registered + 1] = { tied, number }
+    unwritten = unwritten + 1
+  end
+  return answer
 end
 
-local answers = { text(now), control[1] }
-for i = 3, #ARGV, 6 do
-  local key, account, address, ticket, owner, lapsed = unpack(ARGV, i, i + 5)
-  local number, tied = known_place(key, account, ticket, owner, lapsed)
-  local known, refused = number and 1 or 0, nil
-  if not number then
-    refused = refusal(account, address)
-    if not refused then
-      number, tied = new_number(account, address), account
-    end
+local answers, first, is_short = {}, upcoming, false
+for i = 1, count do
+  local account, ticket, owner, lapsed, address = '', '', '', '', ''
+  if others[i] then
+    account, ticket, owner, lapsed = unpack(ARGV, others[i] + 1, others[i] + 4)
   end
-  local is_news = number and tied ~= '' and redis.call('HGET', accounts, tied) ~= number
-  if is_news and known == 1 and unwritten >= JOURNAL_MAX then
-    number, refused = nil, 'ceiling'
-  elseif number then
-    redis.call('HSET', joins, key, number .. ' ' .. tied)
-    if is_news then
-      register(tied, number)
-    end
+  if places_per_ip > 0 then
+    address = ARGV[addresses_from + i - 1]
   end
-  if refused == 'ceiling' then
-    wake_core(wake)
-  end
-  answers[#answers + 1] = number or refused
-  answers[#answers + 1] = known
-  answers[#answers + 1] = tied or ''
+  local answer = place(ARGV[KEYS_FROM + i - 1], account, address, ticket, owner, lapsed)
+  is_short = is_short or answer == 'ceiling'
+  answers[i] = answer
 end
-return answers
+
+-- Nothing is written before all is decided, and the counter goes first: a step cut short may skip
+-- numbers, which are absentees then, but none is given twice.
+if upcoming > first then
+  redis.call('HSET', room_key, counter, text(upcoming), 'places', text(places))
+end
+write(addresses)
+write(joins)
+write(accounts)
+-- An account's number is also written down in the journal, which a core carries to Postgres.
+for _, of in ipairs(registered) do
+  redis.call('XADD', journal, '*', 'run', run, 'account', of[1], 'number', of[2])
+end
+if is_short then
+  wake_core(wake)
+end
+return { text(now), run, table.concat(answers, '\n') }

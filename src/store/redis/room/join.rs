@@ -9,7 +9,7 @@ use super::{RoomStore, garbled, instant_ms, number, script};
 use crate::domain::id::AccountId;
 use crate::domain::ticket::Cohort;
 
-static JOIN: LazyLock<Script> = script!("prelude.lua", "join.lua");
+static JOIN: LazyLock<Script> = script!("prelude.lua", "fields.lua", "join.lua");
 
 /// The most joins of one step.
 pub const JOINS_MAX: usize = 512;
@@ -68,11 +68,17 @@ pub struct Joins {
     pub answers: Vec<JoinAnswer>,
 }
 
+impl AsRef<JoinStep> for JoinStep {
+    fn as_ref(&self) -> &JoinStep {
+        self
+    }
+}
+
 impl RoomStore {
     /// Joins up to [`JOINS_MAX`] at once. Nothing while the room is not loaded.
     pub async fn join(
         &self,
-        steps: &[JoinStep],
+        steps: &[impl AsRef<JoinStep>],
         places_per_ip: u32,
         max_places: u64,
     ) -> Result<Option<Joins>, RedisFailure> {
@@ -80,29 +86,51 @@ impl RoomStore {
         let mut call = JOIN.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.joins()).key(keys.accounts());
         call.key(keys.addresses()).key(keys.left()).key(keys.journal()).key(keys.wake());
-        call.arg(places_per_ip).arg(max_places);
-        for step in steps {
+        call.arg(steps.len()).arg(places_per_ip).arg(max_places);
+        let steps = || steps.iter().map(AsRef::as_ref);
+        for step in steps() {
+            call.arg(&step.key);
+        }
+        if places_per_ip > 0 {
+            for step in steps() {
+                call.arg(step.address.as_deref().unwrap_or_default());
+            }
+        }
+        for (index, step) in steps().enumerate().filter(|(_, step)| !step.is_newcomer()) {
             let (number, owner) = match &step.ticket {
                 Some((cohort, owner)) => (cohort.to_string(), owner.as_ref()),
                 None => (String::new(), None),
             };
-            call.arg(&step.key).arg(step.account.as_ref().map_or("", AccountId::as_str));
-            call.arg(step.address.as_deref().unwrap_or_default()).arg(number);
-            call.arg(owner.map_or("", AccountId::as_str));
+            call.arg(index + 1).arg(text(step.account.as_ref())).arg(number).arg(text(owner));
             call.arg(step.lapsed.map(|lapsed| lapsed.to_string()).unwrap_or_default());
         }
         let raw: Vec<String> = self.store.run(&call).await?;
-        parse(&raw, steps.len())
+        parse(&raw, steps())
     }
 }
 
-fn parse(raw: &[String], asked: usize) -> Result<Option<Joins>, RedisFailure> {
-    let (now, run, answers) = match raw {
+impl JoinStep {
+    /// Whether nothing is known of the asker but the key, and where it comes from.
+    fn is_newcomer(&self) -> bool {
+        self.account.is_none() && self.ticket.is_none() && self.lapsed.is_none()
+    }
+}
+
+fn text(account: Option<&AccountId>) -> &str {
+    account.map_or("", AccountId::as_str)
+}
+
+fn parse<'a>(
+    raw: &[String],
+    steps: impl ExactSizeIterator<Item = &'a JoinStep>,
+) -> Result<Option<Joins>, RedisFailure> {
+    let (now, run, lines) = match raw {
         [outcome] if outcome == "unloaded" => return Ok(None),
-        [now, run, answers @ ..] if answers.len() == asked * 3 => (now, run, answers),
-        _ => return Err(garbled(format!("{} fields for {asked} joins", raw.len()))),
+        // No account has an end of line in it.
+        [now, run, lines] if lines.split('\n').count() == steps.len() => (now, run, lines),
+        _ => return Err(garbled(format!("{} fields for {} joins", raw.len(), steps.len()))),
     };
-    let answers = answers.chunks_exact(3).map(|triple| answer(&triple[0], &triple[1], &triple[2]));
+    let answers = steps.zip(lines.split('\n')).map(|(step, line)| answer(step, line));
     Ok(Some(Joins {
         now_ms: instant_ms(now)?,
         run: number(run)?,
@@ -110,20 +138,21 @@ fn parse(raw: &[String], asked: usize) -> Result<Option<Joins>, RedisFailure> {
     }))
 }
 
-fn answer(outcome: &str, known: &str, account: &str) -> Result<JoinAnswer, RedisFailure> {
-    Ok(match outcome {
+fn answer(step: &JoinStep, line: &str) -> Result<JoinAnswer, RedisFailure> {
+    let cohort = |raw| Cohort::parse(raw).ok_or_else(|| garbled(line));
+    Ok(match line {
         "not-open" => JoinAnswer::NotOpen,
         "closed" => JoinAnswer::Closed,
         "full" => JoinAnswer::Full,
         "too-many" => JoinAnswer::TooMany,
         "ceiling" => JoinAnswer::Ceiling,
-        number => {
-            let cohort = Cohort::parse(number).ok_or_else(|| garbled(number))?;
-            let account = match account {
-                "" => None,
-                text => Some(AccountId::parse(text).map_err(|_| garbled("an account"))?),
-            };
-            JoinAnswer::Joined(Joined { cohort, known: known == "1", account })
-        }
+        place => JoinAnswer::Joined(match place.split_once(' ') {
+            None => Joined { cohort: cohort(place)?, known: false, account: step.account.clone() },
+            Some((number, "")) => Joined { cohort: cohort(number)?, known: true, account: None },
+            Some((number, account)) => {
+                let account = AccountId::parse(account).map_err(|_| garbled("an account"))?;
+                Joined { cohort: cohort(number)?, known: true, account: Some(account) }
+            }
+        }),
     })
 }
