@@ -92,6 +92,14 @@ pub enum Odds {
     None,
 }
 
+impl Odds {
+    /// The worse of the two.
+    #[must_use]
+    pub fn at_most(self, most: Self) -> Self {
+        if self as u8 >= most as u8 { self } else { most }
+    }
+}
+
 /// A range of wait, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eta {
