@@ -8,6 +8,7 @@ use super::number::{real, whole};
 use super::queue::{Place, PlaceState};
 use super::rate::Rate;
 use super::sale::Phase;
+use super::stock::{StockSum, Supply};
 
 /// The shortest poll interval told, to the front of the line, in milliseconds.
 pub const POLL_MS_MIN: u64 = 1_000;
@@ -26,6 +27,10 @@ const FASTEST_MIN: f64 = 50.0;
 /// What is called fast or slow is measured over so long, in milliseconds.
 const LATELY_MS: u64 = 5_000;
 const MARK_EVERY_MS: u64 = 500;
+
+/// Nobody knows before the draw who stands in front: all are told to ask again within so long, in
+/// milliseconds, that silence at the opening still means absence.
+const DRAWING_MS_MAX: u64 = 5_000;
 
 /// All who wait hear within so long that nothing is left, in milliseconds: with what pages add
 /// to it, two seconds.
@@ -46,6 +51,8 @@ pub struct Asking {
     pub rate: Rate,
     /// People passed for each slot, as lately or as those ahead are there.
     pub stride: f64,
+    /// Who wait for the draw or to be called.
+    pub waiting: u64,
     /// The longest interval while the stock may be gone before the next question; see [`over_ms`].
     pub over_ms: Option<u64>,
 }
@@ -55,7 +62,7 @@ impl Asking {
     pub fn again_after_ms(&self, place: &Place) -> u64 {
         let ms = match self.phase {
             Phase::Upcoming | Phase::Lobby => self.until_opening_ms / 2,
-            Phase::Drawing => POLL_MS_MIN,
+            Phase::Drawing => all_ask_ms(self.waiting).min(DRAWING_MS_MAX),
             Phase::Closed => POLL_MS_MAX,
             Phase::Open => match (place.state, place.ahead) {
                 (PlaceState::Waiting, Some(ahead)) => {
@@ -92,12 +99,22 @@ pub fn asks_to(fastest: f64, within_ms: u64) -> u64 {
     whole(real(within_ms) / 1_300.0 * 2.0 * fastest)
 }
 
-/// While what is left may be gone before somebody far back asks again, all `waiting` are told to ask
-/// so often, in milliseconds, that they hear of it soon. `each`: the units that a buyer takes.
-pub fn over_ms(available: u64, each: f64, rate: Rate, waiting: u64) -> Option<u64> {
-    let lasts_ms = real(available) / each.max(1.0) / rate.get() * 1_000.0;
-    let all_ask_ms = waiting.saturating_mul(1_000) / ASKED_PER_SECOND;
-    (available > 0 && lasts_ms < real(ASKS_WITHIN_MS)).then(|| all_ask_ms.max(OVER_MS_MIN))
+/// So long it takes in milliseconds until all of so many have asked, as fast as they may.
+fn all_ask_ms(waiting: u64) -> u64 {
+    waiting.saturating_mul(1_000) / ASKED_PER_SECOND
+}
+
+/// While what is left may be gone before somebody far back asks again, or what is held may come
+/// back, all `waiting` are told to ask so often, in milliseconds, that they hear of it soon. `each`:
+/// the units that a buyer takes.
+pub fn over_ms(stock: &StockSum, each: f64, rate: Rate, waiting: u64) -> Option<u64> {
+    let lasts_ms = real(stock.available) / each.max(1.0) / rate.get() * 1_000.0;
+    let is_near = match stock.supply() {
+        Supply::Available => lasts_ms < real(ASKS_WITHIN_MS),
+        Supply::AllHeld => true,
+        Supply::Gone => false,
+    };
+    is_near.then(|| all_ask_ms(waiting).max(OVER_MS_MIN))
 }
 
 /// Measures how many people are passed for each slot that the rate offers; a node for itself.
@@ -131,11 +148,13 @@ impl Stride {
 
 #[cfg(test)]
 mod tests {
+    use super::super::presence::KNOWN_AFTER_MS;
     use super::*;
 
     fn open(per_second: f64, stride: f64, over_ms: Option<u64>) -> impl Fn(u64) -> u64 {
         let rate = Rate::per_second(per_second).unwrap();
-        let asking = Asking { phase: Phase::Open, until_opening_ms: 0, rate, stride, over_ms };
+        let (phase, until_opening_ms, waiting) = (Phase::Open, 0, 0);
+        let asking = Asking { phase, until_opening_ms, rate, stride, waiting, over_ms };
         move |ahead| {
             let state = PlaceState::Waiting;
             asking.again_after_ms(&Place { state, ahead: Some(ahead), ..Place::none() })
@@ -151,6 +170,7 @@ mod tests {
             until_opening_ms: 600,
             rate: Rate::whole(1),
             stride: 0.0,
+            waiting: 0,
             over_ms: None,
         };
         assert_eq!(lobby.again_after_ms(&Place::none()), POLL_MS_MIN);
@@ -170,15 +190,35 @@ mod tests {
 
     #[test]
     fn wr_65_near_the_end_of_the_stock_all_ask_as_often_as_so_many_can() {
-        let rate = Rate::whole(50);
-        assert_eq!(over_ms(5_000, 1.0, rate, 8_000), None, "they last for longer than a poll");
-        assert_eq!(over_ms(0, 1.0, rate, 8_000), None, "they have been told");
-        assert_eq!(over_ms(999, 1.0, rate, 8_000), Some(1_500));
-        assert_eq!(over_ms(1_999, 2.0, rate, 8_000), Some(1_500), "two for each");
-        assert_eq!(over_ms(999, 1.0, rate, 100_000), Some(1_500));
-        assert_eq!(over_ms(999, 1.0, rate, 420_000), Some(6_000), "no more than can be answered");
+        let left = |available, held| StockSum { available, held, confirmed: 1 };
+        let over_ms = |stock, each, waiting| over_ms(&stock, each, Rate::whole(50), waiting);
+        assert_eq!(over_ms(left(5_000, 9), 1.0, 8_000), None, "they last for longer than a poll");
+        assert_eq!(over_ms(left(0, 0), 1.0, 8_000), None, "they have been told");
+        assert_eq!(over_ms(left(999, 0), 1.0, 8_000), Some(1_500));
+        assert_eq!(over_ms(left(1_999, 0), 2.0, 8_000), Some(1_500), "two for each");
+        assert_eq!(over_ms(left(0, 9), 1.0, 8_000), Some(1_500), "it may come back, or be gone");
+        assert_eq!(over_ms(left(999, 0), 1.0, 100_000), Some(1_500));
+        let most = over_ms(left(999, 0), 1.0, 420_000);
+        assert_eq!(most, Some(6_000), "no more than can be answered");
         assert_eq!(open(50.0, 1.0, Some(1_500))(100_000), 1_500);
         assert_eq!(open(50.0, 1.0, Some(6_000))(500), POLL_MS_MIN, "the front as ever");
+    }
+
+    #[test]
+    fn while_the_draw_is_awaited_no_more_ask_than_can_be_answered() {
+        let told = |waiting| {
+            let (phase, until_opening_ms) = (Phase::Drawing, 0);
+            let (rate, stride, over_ms) = (Rate::whole(50), 0.0, None);
+            let asking = Asking { phase, until_opening_ms, rate, stride, waiting, over_ms };
+            asking.again_after_ms(&Place { state: PlaceState::Entered, ..Place::none() })
+        };
+        assert_eq!([10, 70_000].map(told), [POLL_MS_MIN; 2]);
+        for waiting in [140_000, 200_000, 350_000] {
+            let asked_per_second = waiting * 1_000 / told(waiting);
+            assert!(asked_per_second < ASKED_PER_SECOND + 100, "{waiting}: {asked_per_second}");
+        }
+        // With what pages add, and by way of another node, all are heard before silence counts.
+        assert!(told(10_000_000) * 13 / 10 + 1_000 < KNOWN_AFTER_MS);
     }
 
     #[test]

@@ -118,6 +118,12 @@ impl Odds {
             Self::None => "none",
         }
     }
+
+    /// The worse of the two.
+    #[must_use]
+    pub fn at_most(self, most: Self) -> Self {
+        if self as u8 >= most as u8 { self } else { most }
+    }
 }
 
 /// A range of wait, in seconds.

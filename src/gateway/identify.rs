@@ -167,6 +167,16 @@ pub(super) fn keeps_dead_ticket(asked: &Asked, sale: &SaleGate) -> bool {
     !kept.is_empty() && kept.iter().all(|raw| sale.room.ticket(raw).is_none())
 }
 
+/// The cookie that a ticket came in, if it did.
+pub(super) fn ticket_cookie<'a>(
+    asked: &'a Asked,
+    sale: &SaleGate,
+    ticket: &Ticket,
+) -> Option<&'a str> {
+    let kept = Found::among(asked.headers(), &sale.cookies, asked.client.https).tickets;
+    kept.into_iter().find(|raw| sale.room.ticket(raw).as_ref() == Some(ticket))
+}
+
 /// 401 that keeps the cookie.
 pub(super) fn sign_in() -> Refusal {
     Refusal::new(

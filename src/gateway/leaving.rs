@@ -54,7 +54,8 @@ pub(super) async fn leave(
     Ok(response)
 }
 
-/// `POST …/recover`: the place of a code, answered as a join.
+/// `POST …/recover`: the place of a code, answered as a join. A place that is over is not exchanged
+/// for a new one behind everybody: this browser may have a better one.
 pub(super) async fn recover(
     asked: &mut Asked,
     sale: &SaleGate,
@@ -72,6 +73,13 @@ pub(super) async fn recover(
     if place.tied && visitor.account_id().is_none() {
         let detail = "the place of this code belongs to an account; sign in to it at the shop";
         return Err(Refusal::new(Problem::SignInRequired, detail));
+    }
+    if let Some(ticket) = &ticket
+        && waiting::is_over(sale, ticket).await
+    {
+        let detail = "the place of this code was given up, or called and not taken in time; join \
+                      for a new one behind everybody, or go on with the place you have here";
+        return Err(Refusal::new(Problem::Missed, detail));
     }
     let owner = visitor.with_ticket(ticket);
     let place = waiting::take_place(asked, sale, &owner, waiting::fresh_key()).await?;

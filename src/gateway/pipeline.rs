@@ -153,8 +153,7 @@ impl Gateway {
                 draw::receipt(asked, sale, &visitor)
             }
             Call::Page => {
-                let mut visitor = self.visitor(asked, sale, now_ms).await?;
-                self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
+                let mut visitor = self.reading(asked, sale, now_ms).await?;
                 let tied = tie::at_sign_in(asked, sale, &mut visitor).await;
                 let page = queue_page::show(asked, sale, &visitor, &self.login_url)?;
                 Ok(tie::hand_out(page, asked, sale, tied))
@@ -192,6 +191,23 @@ impl Gateway {
     /// load; whose place it is, a claim will ask.
     fn looking(&self, asked: &mut Asked, sale: &SaleGate, now_ms: u64) -> Result<Visitor, Refusal> {
         let visitor = identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked)?;
+        self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
+        Ok(visitor)
+    }
+
+    /// The visitor of a page, counted. Scripts of open pages fetch the next all at once when something
+    /// changes, be it because the shop can take no more: whoever has a place need not be asked about.
+    async fn reading(
+        &self,
+        asked: &mut Asked,
+        sale: &SaleGate,
+        now_ms: u64,
+    ) -> Result<Visitor, Refusal> {
+        let unasked = || identify::visitor(asked, sale, &self.keys, now_ms, Vouched::NotAsked);
+        let visitor = match asked.reader() {
+            Reader::Script if unasked()?.ticket.is_some() => unasked()?,
+            Reader::Script | Reader::Person => self.visitor(asked, sale, now_ms).await?,
+        };
         self.limit(asked, sale, &visitor, Deed::Look, visitor.holder())?;
         Ok(visitor)
     }

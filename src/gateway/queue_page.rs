@@ -6,7 +6,7 @@ use hyper::{Method, Response, StatusCode, Uri};
 use super::asked::{Asked, own_path};
 use super::cookies::Kind as Token;
 use super::express::{claim_here, line_is_empty, straight_through};
-use super::identify::{Renewal, Visitor, keeps_dead_ticket};
+use super::identify::{Renewal, Visitor, keeps_dead_ticket, ticket_cookie};
 use super::newcomer::{self, Wanted};
 use super::pipeline::is_read;
 use super::reader::{Reader, is_crawler, is_prefetch};
@@ -14,6 +14,7 @@ use super::respond::{self, Kind};
 use super::sale::SaleGate;
 use super::showing::{NotJoined, Showing};
 use super::waiting;
+use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::Status;
 use crate::http::body::Body;
@@ -181,7 +182,10 @@ fn page(
     if status.is_server_error() {
         showing.be_anybodys();
     }
-    let cookies = std::mem::take(&mut showing.cookies);
+    let mut cookies = std::mem::take(&mut showing.cookies);
+    if cookies.is_empty() {
+        cookies.extend(kept_ticket(asked, sale, &showing).map(|token| (Token::Ticket, token)));
+    }
     let view = showing.view(sale, &sale.room.moment(), login_url);
     let kind = if view.not_joined { Kind::Unavailable } else { Kind::Queue };
     let mut response = respond::page(status, &view, kind);
@@ -193,6 +197,15 @@ fn page(
         waiting::set_cookie(&mut response, kind, sale, asked.client.https, token);
     }
     response
+}
+
+/// The ticket of somebody on the way to a page who still waits: the sale may have been put off, and
+/// the cookie would end before it. A place that is over is left to whatever another tab joins for.
+fn kept_ticket(asked: &Asked, sale: &SaleGate, showing: &Showing) -> Option<String> {
+    let waits = matches!(showing.status.place.state, PlaceState::Entered | PlaceState::Waiting);
+    let ticket = showing.ticket.as_ref().filter(|_| waits && is_read(asked.method()))?;
+    let is_page = asked.reader() == Reader::Person && !is_prefetch(asked.headers());
+    ticket_cookie(asked, sale, ticket).filter(|_| is_page).map(str::to_owned)
 }
 
 /// Says when, where the status asks for that.

@@ -24,8 +24,9 @@ const PURPOSES: [HeaderName; 4] = [
     HeaderName::from_static("x-moz"),
 ];
 
-/// What crawlers call themselves, in lower case; at most as many as a mask has bits.
-const CRAWLERS: [&[u8]; 28] = [
+/// What crawlers and the previews of links call themselves, in lower case; at most as many as a mask
+/// has bits.
+const CRAWLERS: [&[u8]; 36] = [
     b"googlebot",
     b"google-inspectiontool",
     b"storebot-google",
@@ -54,12 +55,24 @@ const CRAWLERS: [&[u8]; 28] = [
     b"ahrefsbot",
     b"semrushbot",
     b"mj12bot",
+    b"google-pagerenderer",
+    b"bingpreview",
+    b"skypeuripreview",
+    b"slack-imgproxy",
+    b"redditbot",
+    b"mattermost-bot",
+    b"snap url preview",
+    b"iframely",
 ];
 
-/// For each of the first three letters: which crawlers, as a mask, have which letter there.
-const BEGINNINGS: [[u32; 32]; 3] = beginnings();
+/// What begins the names of apps that look at a link before it is shown; browsers inside them name
+/// the app as well, later on.
+const APPS: [&[u8]; 2] = [b"whatsapp/", b"viber/"];
 
-const fn beginnings() -> [[u32; 32]; 3] {
+/// For each of the first three letters: which crawlers, as a mask, have which letter there.
+const BEGINNINGS: [[u64; 32]; 3] = beginnings();
+
+const fn beginnings() -> [[u64; 32]; 3] {
     let mut masks = [[0; 32]; 3];
     let mut crawler = 0;
     while crawler < CRAWLERS.len() {
@@ -120,6 +133,12 @@ pub(super) fn is_prefetch(headers: &HeaderMap) -> bool {
 /// A search engine, an archive or a preview that names itself: it never buys.
 pub(super) fn is_crawler(headers: &HeaderMap) -> bool {
     let agent = headers.get(header::USER_AGENT).map_or(&b""[..], HeaderValue::as_bytes);
+    let begins =
+        |name: &&[u8]| agent.get(..name.len()).is_some_and(|part| part.eq_ignore_ascii_case(name));
+    APPS.iter().any(begins) || names_crawler(agent)
+}
+
+fn names_crawler(agent: &[u8]) -> bool {
     let [first, second, third] = &BEGINNINGS;
     agent.windows(BEGINNINGS.len()).enumerate().any(|(at, start)| {
         let mut likely =
@@ -198,6 +217,39 @@ mod tests {
         assert!(of("LinkedInBot/1.0"));
         assert!(!of("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"));
         assert!(!of(""));
+    }
+
+    #[test]
+    fn wr_64_the_preview_of_a_link_takes_no_place_and_a_browser_inside_the_same_app_may() {
+        let of = |agent| is_crawler(&headers(&[("user-agent", agent)]));
+        for preview in [
+            "WhatsApp/2.23.20.0 A",
+            "WhatsApp/2",
+            "Viber/21.0.0.5 CFNetwork/1410.0.3 Darwin/22.6.0",
+            "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 \
+             skype-url-preview@microsoft.com",
+            "Mozilla/5.0 (Windows NT 6.1) AppleWebKit/534+ (KHTML, like Gecko) BingPreview/1.0b",
+            "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)",
+            "TelegramBot (like TwitterBot)",
+            "Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)",
+            "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)",
+            "LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)",
+            "Twitterbot/1.0",
+            "Mozilla/5.0 (X11; Linux x86_64) Chrome/56.0.2924.87 Safari/537.36 Google-PageRenderer \
+             Google (+https://developers.google.com/+/web/snippet/)",
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_11_1) AppleWebKit/601.2.4 (KHTML, like \
+             Gecko) Version/9.0.1 Safari/601.2.4 facebookexternalhit/1.1 Facebot Twitterbot/1.0",
+        ] {
+            assert!(of(preview), "{preview}");
+        }
+        for shopper in [
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Mobile/15E148 WhatsApp/2.24.1",
+            "Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 Mobile Safari/537.36 Viber/21.0",
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Mobile/15E148 Snapchat/12.0",
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) [FBAN/FBIOS;FBAV/400.0]",
+        ] {
+            assert!(!of(shopper), "{shopper}");
+        }
     }
 
     #[test]

@@ -50,9 +50,11 @@ pub(super) struct Showing {
 impl Showing {
     /// To a visitor, as things are now.
     pub(super) fn new(sale: &SaleGate, visitor: &Visitor, next: &str) -> Self {
+        // A place of an account is shown as its own, though nobody was asked who is signed in.
+        let owner = || visitor.ticket.as_ref()?.account.as_ref();
         Self {
             ticket: visitor.ticket.clone(),
-            account: visitor.account_id().cloned(),
+            account: visitor.account_id().or_else(owner).cloned(),
             spread: spread(),
             ..Self::to_nobody(waiting::told(sale, visitor), next, &waiting::fresh_key())
         }

@@ -11,7 +11,7 @@ use crate::domain::admission::Admission;
 use crate::domain::id::SaleId;
 use crate::domain::sale::Phase;
 use crate::domain::status::{Own, rfc3339};
-use crate::domain::stock::StockSum;
+use crate::domain::stock::{StockSum, Supply};
 use crate::domain::ticket::Cohort;
 use crate::room::{Moment, Room};
 
@@ -49,7 +49,8 @@ struct Half {
 pub(super) struct Urgent {
     phase: Phase,
     paused: bool,
-    sold_out: bool,
+    /// All held and gone are different news.
+    supply: Option<Supply>,
     epoch: u64,
 }
 
@@ -125,7 +126,7 @@ impl Urgent {
         Self {
             phase: moment.phase(),
             paused: moment.is_paused(),
-            sold_out: moment.is_sold_out(),
+            supply: moment.stock().map(|stock| stock.supply()),
             epoch: moment.control().epoch,
         }
     }

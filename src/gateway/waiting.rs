@@ -147,7 +147,7 @@ pub(super) async fn take_place(
     }
     let (mut ticket, mut lapsed) = (visitor.ticket.clone(), None);
     if let Some(held) = &ticket
-        && (sale.room.has_left(held) || is_called(sale, held) && has_missed(sale, held).await)
+        && is_over(sale, held).await
     {
         lapsed = Some(held.cohort);
         ticket = None;
@@ -167,6 +167,11 @@ pub(super) fn is_called(sale: &SaleGate, ticket: &Ticket) -> bool {
     let seen = sale.room.glance();
     let position = seen.draw.as_ref().and_then(|draw| ticket.cohort.position(draw));
     position.is_some_and(|position| position < seen.cursor)
+}
+
+/// Whether a place was given up, or called in vain for the last time: only a new one leads on.
+pub(super) async fn is_over(sale: &SaleGate, ticket: &Ticket) -> bool {
+    sale.room.has_left(ticket) || is_called(sale, ticket) && has_missed(sale, ticket).await
 }
 
 async fn has_missed(sale: &SaleGate, ticket: &Ticket) -> bool {

@@ -119,7 +119,7 @@ impl Keeper {
         }
         let (at_ms, given) = leads.given;
         let moved = (given.entries, given.late) != (state.counters.entries, state.counters.late);
-        if moved && now_ms.saturating_sub(at_ms) >= GIVEN_EVERY_MS {
+        if moved && now_ms.abs_diff(at_ms) >= GIVEN_EVERY_MS {
             self.keep_given(run, state.counters).await?;
             leads.given = (now_ms, state.counters);
         }

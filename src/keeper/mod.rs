@@ -23,7 +23,7 @@ use crate::domain::id::SaleId;
 use crate::domain::sale::Control;
 use crate::store::postgres::{DatabaseError, Ledger};
 use crate::store::redis::RedisFailure;
-use crate::store::redis::room::{RoomState, RoomStore};
+use crate::store::redis::room::{Inside, RoomState, RoomStore};
 use ceilings::Leads;
 pub use core_records::CoreRecords;
 pub use desk::{Applied, ControlDesk};
@@ -137,8 +137,7 @@ impl Keeper {
 
     async fn watch(&self) {
         let mut looks = ticks(WATCH_EVERY);
-        let mut leads = Leads::default();
-        let mut carried_ms = 0;
+        let mut memory = Memory::default();
         let mut failing = Failing::new(&self.sale, "keeper.watch");
         let mut woken = std::pin::pin!(self.woken());
         for look in 0_u32.. {
@@ -146,7 +145,7 @@ impl Keeper {
                 _ = looks.tick() => {}
                 () = &mut woken => woken.set(self.woken()),
             }
-            failing.note(self.look_after(&mut leads, &mut carried_ms, look).await);
+            failing.note(self.look_after(&mut memory, look).await);
         }
     }
 
@@ -161,29 +160,26 @@ impl Keeper {
         }
     }
 
-    /// `carried_ms`: of the room loaded then the ledger is known to have the opening.
-    async fn look_after(
-        &self,
-        leads: &mut Leads,
-        carried_ms: &mut u64,
-        look: u32,
-    ) -> Result<(), KeeperError> {
+    async fn look_after(&self, memory: &mut Memory, look: u32) -> Result<(), KeeperError> {
         let mut seen = self.look().await?;
-        if seen.1.is_none() && self.restore(leads).await? {
+        if seen.1.is_none() && self.restore(memory).await? {
             // Nothing is handed out before the ceilings are raised: at once.
             seen = self.look().await?;
         }
         let (now_ms, Some(state)) = seen else { return Ok(()) };
-        self.raise_ceilings(leads, now_ms, &state).await?;
+        self.raise_ceilings(&mut memory.leads, now_ms, &state).await?;
         self.open_when_due(now_ms, &state).await?;
         if let Some(opening) = &state.opening
-            && *carried_ms != state.loaded_ms
+            && memory.carried_ms != state.loaded_ms
         {
             self.carry_opening(&state, opening).await?;
-            *carried_ms = state.loaded_ms;
+            memory.carried_ms = state.loaded_ms;
         }
         if look.is_multiple_of(LOOKS_PER_CONTROL) {
             self.carry_control(&state.control).await?;
+            if state.control.max_active > 0 {
+                memory.inside = (state.control.epoch, self.room.inside().await?);
+            }
         }
         Ok(())
     }
@@ -194,6 +190,16 @@ impl Keeper {
         self.clock.heard(now_ms, asked_ms);
         Ok((now_ms, state))
     }
+}
+
+/// What a core remembers from one look at a room to the next.
+#[derive(Default)]
+struct Memory {
+    leads: Leads,
+    /// Of the room loaded then the ledger is known to have the opening.
+    carried_ms: u64,
+    /// Who was inside in which epoch, where only so many may be.
+    inside: (u64, Inside),
 }
 
 fn ticks(every: Duration) -> tokio::time::Interval {

@@ -3,8 +3,7 @@
 
 use std::ops::Range;
 
-use super::ceilings::Leads;
-use super::{Keeper, KeeperError};
+use super::{Keeper, KeeperError, Memory};
 use crate::domain::sale::Control;
 use crate::store::redis::room::{Ceilings, Loading, OlderCopy, Restore};
 
@@ -15,7 +14,7 @@ impl Keeper {
     /// Loads control, draw, opening, accounts and counters from Postgres. Counters resume at their
     /// ceilings, so that no number is given twice. What an older copy knows beyond Postgres is
     /// carried there first. Says whether the room is loaded now.
-    pub(super) async fn restore(&self, leads: &Leads) -> Result<bool, KeeperError> {
+    pub(super) async fn restore(&self, memory: &Memory) -> Result<bool, KeeperError> {
         let Some(copy) = self.room.begin_restore(self.number).await? else { return Ok(true) };
         let control = self.merged_control(copy.control.as_ref()).await?;
         self.carry_journal().await?;
@@ -23,7 +22,7 @@ impl Keeper {
         if !self.gather_accounts(run).await? {
             return Ok(false);
         }
-        let (loading, skipped) = self.loading(control, &copy, leads).await?;
+        let (loading, skipped) = self.loading(control, &copy, memory).await?;
         let done = self.room.load(self.number, &loading).await?;
         if done == Restore::Done {
             // Written only by the core whose counters count: another may have read newer ceilings,
@@ -43,7 +42,7 @@ impl Keeper {
         &self,
         control: Control,
         copy: &OlderCopy,
-        leads: &Leads,
+        memory: &Memory,
     ) -> Result<(Loading, Skipped), KeeperError> {
         let (database, run) = (self.ledger.database(), control.run);
         let secret = self.secret(&control).await?;
@@ -57,11 +56,13 @@ impl Keeper {
             counters.entries = record.n;
         }
         let copied = if copy.run == run { copy.counters } else { Ceilings::default() };
-        let given = self.last_given(run, leads).await?.max(copied);
+        let given = self.last_given(run, &memory.leads).await?.max(copied);
         let late = given.late..counters.late;
         // A drawn n is exact.
         let entries = if opening.is_none() { given.entries..counters.entries } else { 0..0 };
         let holes = database.holes(&self.sale, run).await?.with(entries.clone(), late.clone());
+        // A stop, which raises the epoch, has put them all out.
+        let inside = Some(&memory.inside).filter(|(epoch, _)| *epoch == control.epoch);
         let skus = self.ledger.figures(&self.sale).await?.into_iter().map(|of| of.sku);
         let loading = Loading {
             commitment: secret.commitment,
@@ -72,6 +73,7 @@ impl Keeper {
             // Nothing is handed out until the next look has raised them, in Postgres first.
             ceilings: counters,
             holes,
+            inside: inside.map(|(_, inside)| inside.clone()).unwrap_or_default(),
             skus: skus.collect(),
             control,
         };

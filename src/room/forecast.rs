@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Room, Snapshot};
+use super::{Moment, Room, Snapshot};
 use crate::domain::asking::{Stride, fastest, soon};
 use crate::domain::forecast::{self, Before, Kept, Look, Pace, Shown, Tempo};
 use crate::domain::queue::{Eta, Odds};
@@ -108,37 +108,45 @@ impl Room {
             && !self.waits_for_stock(seen)
     }
 
-    /// The wait of a position with `ahead` others before it.
-    pub(super) fn wait(
+    /// The wait and the chance of a position with `ahead` others before it; no wait while the line
+    /// `stands`.
+    pub(super) fn outlook(
         &self,
-        seen: &Snapshot,
-        now_ms: u64,
+        moment: &Moment,
         (position, ahead): (u64, u64),
-    ) -> Option<Eta> {
-        let pace = self.forecast.pace();
-        let control = &seen.control;
-        let places = u64::from(control.max_active);
-        // Nobody knows when those inside will go, until some have.
-        let is_capped = places > 0 && seen.open.all.saturating_add(ahead) >= places;
-        if pace.is_none() && is_capped {
-            return None;
+        stands: bool,
+    ) -> (Option<Eta>, Option<Odds>) {
+        let (seen, now_ms) = (moment.seen(), moment.now_ms());
+        let odds = moment.stock().map(|stock| self.odds(seen, &stock, (position, ahead)));
+        let Some(wait) = self.wait(seen, ahead) else { return (None, odds) };
+        let left_ms = seen.control.closes_ms.saturating_sub(now_ms);
+        let (in_time, best) = forecast::until_end(wait, left_ms);
+        let told = in_time.filter(|_| !stands && !self.is_held_up(seen, ahead));
+        if let Some(wait) = told {
+            self.forecast.told(seen, position, now_ms, wait);
         }
+        (told, odds.map(|odds| odds.at_most(best)))
+    }
+
+    /// Nobody knows when those inside will go, until some have.
+    fn is_held_up(&self, seen: &Snapshot, ahead: u64) -> bool {
+        let places = u64::from(seen.control.max_active);
+        let is_capped = places > 0 && seen.open.all.saturating_add(ahead) >= places;
+        is_capped && self.forecast.pace().is_none()
+    }
+
+    /// The wait behind `ahead` others, as long as the line moves.
+    fn wait(&self, seen: &Snapshot, ahead: u64) -> Option<Eta> {
+        let control = &seen.control;
         let called = seen.gaps.people_below(seen.cursor).saturating_sub(seen.claimed);
         // After a stop, which raises the epoch alone, everybody who was called may claim anew.
         let has_stopped = control.epoch > control.run;
         let coming = if has_stopped { called } else { forecast::coming(called, control.rate) };
-        let wait = forecast::wait(ahead, coming, control.rate, pace)?;
-        self.forecast.told(seen, position, now_ms, wait);
-        Some(wait)
+        forecast::wait(ahead, coming, control.rate, self.forecast.pace())
     }
 
     /// The chance of a position with `ahead` others before it.
-    pub(super) fn odds(
-        &self,
-        seen: &Snapshot,
-        stock: &StockSum,
-        (position, ahead): (u64, u64),
-    ) -> Odds {
+    fn odds(&self, seen: &Snapshot, stock: &StockSum, (position, ahead): (u64, u64)) -> Odds {
         let demand = seen.demand();
         let people = seen.gaps.people_between(0, position);
         // Also those called long ago may still come; not so who was in and is out again.

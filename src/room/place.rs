@@ -96,16 +96,18 @@ impl Room {
         number: Option<Cohort>,
         admission: Option<&Admission>,
     ) -> Own {
-        let Moment { seen, now_ms, phase, paused, stock, .. } = moment;
+        let Moment { seen, now_ms, phase, paused, .. } = moment;
         // Nobody knows when those who have the units, or may take them, give some back.
         let stands = *paused || moment.is_sold_out() || self.waits_for_stock(seen);
         let place = place(seen, number, admission);
         self.heard_from(seen, &place);
         let is_waiting = *phase == Phase::Open && place.state == PlaceState::Waiting;
         let waits = place.position.zip(place.ahead).filter(|_| is_waiting);
+        let outlook = waits.map(|at| self.outlook(moment, at, stands));
+        let (eta_seconds, odds) = outlook.unwrap_or_default();
         Own {
-            eta_seconds: waits.filter(|_| !stands).and_then(|at| self.wait(seen, *now_ms, at)),
-            odds: waits.zip(*stock).map(|(at, stock)| self.odds(seen, &stock, at)),
+            eta_seconds,
+            odds,
             server_ms: *now_ms,
             poll_after_ms: moment.poll_after_ms(&place),
             place,
@@ -159,7 +161,8 @@ fn asking(seen: &Snapshot, now_ms: u64, stride: f64) -> Asking {
         until_opening_ms: until_ms.saturating_sub(now_ms),
         rate: control.rate,
         stride,
-        over_ms: stock.and_then(|stock| over_ms(stock.available, each, control.rate, waiting)),
+        waiting,
+        over_ms: stock.and_then(|stock| over_ms(&stock, each, control.rate, waiting)),
     }
 }
 

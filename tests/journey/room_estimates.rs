@@ -1,12 +1,13 @@
 //! What people are told of their wait while the line is steered, and how it turns out.
 
-use stanchion::domain::queue::Eta;
+use stanchion::domain::queue::{Eta, Odds};
 use stanchion::domain::rate::Rate;
 use stanchion::domain::status::Status;
 use stanchion::room::ControlChange;
 use stanchion::room::metrics::RoomMetrics;
 use stanchion::telemetry::Metrics;
 
+use crate::fixture::now_ms;
 use crate::room_ground::{RoomGround, join_all, until, until_open};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,4 +65,33 @@ async fn wr_62_the_wait_follows_the_rate_at_once_and_is_unknown_while_paused() {
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
     };
     until("waits that came to an end are counted", || sum() > 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_can_hardly_be_in_before_the_end_is_told_so_until_the_rate_rises() {
+    let mut ground = RoomGround::new("rushed", 1_500, 0.2).await;
+    // 200 at 0.2/s, and plenty for all.
+    ground.file.closes_ms = now_ms() + 120_000;
+    ground.keep().await;
+    let room = ground.room().await;
+    let places = join_all(&room, "r", 200).await;
+    until_open(&room).await;
+    // All are there: nobody is passed.
+    let last = || {
+        let told = places.iter().map(|place| room.status(Some(&place.ticket), None));
+        told.max_by_key(|told| told.place.position).unwrap()
+    };
+
+    until("the stock is known", || last().odds.is_some()).await;
+    let told = last();
+    assert_eq!((told.eta_seconds, told.odds), (None, Some(Odds::Unlikely)), "{told:?}");
+    let rate = Some(Rate::per_second(100.0).unwrap());
+    let change = ControlChange { rate, ..ControlChange::default() };
+    ground.store().publish("test", &change).await.unwrap();
+
+    until("there is time", || {
+        let told = last();
+        told.eta_seconds.is_some() && told.odds == Some(Odds::Certain)
+    })
+    .await;
 }

@@ -1,17 +1,22 @@
 //! A room whose Redis is lost: nothing is given twice, and nobody is admitted until it is restored.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all as all;
 use stanchion::domain::id::AccountId;
 use stanchion::domain::refusal::Problem;
 use stanchion::domain::ticket::Cohort;
-use stanchion::room::JoinRequest;
+use stanchion::room::{Claimed, JoinRequest, Room};
 use stanchion::servers::PrivateRedis;
+use stanchion::store::redis::room::Decision;
 
+use crate::fixture::now_ms;
 use crate::room_ground::{
     RoomGround, admitted_at, anonymous, join_all, until, until_open, until_raised,
 };
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn after_redis_was_emptied_in_mid_sale_no_number_is_given_twice() {
@@ -213,4 +218,95 @@ async fn a_redis_lost_in_the_lobby_calls_nobody_and_fills_no_place() {
     assert_eq!(room.snapshot().cursor, 0);
     let after = room.join(anonymous("after")).await.unwrap();
     assert!(after.ticket.cohort >= Cohort::Entry(1_000));
+}
+
+/// Sets fields of a sale's key, as no step of ours would.
+async fn set(ground: &RoomGround, key: &str, fields: &[(&str, String)]) {
+    let mut command = redis::cmd("HSET");
+    command.arg(format!("stanchion:{{{}}}:{key}", ground.sale));
+    for (name, value) in fields {
+        command.arg(name).arg(value);
+    }
+    let () = ground.redis.command(&command).await.unwrap();
+}
+
+/// When the room that Redis has was loaded; 0 = it has none.
+async fn loaded_ms(ground: &RoomGround) -> u64 {
+    let look = ground.store().look().await;
+    look.ok().and_then(|(_, state)| state).map_or(0, |state| state.loaded_ms)
+}
+
+async fn until_loaded_anew(ground: &RoomGround, room: &Room, before_ms: u64) {
+    let since = Instant::now();
+    while [0, before_ms].contains(&loaded_ms(ground).await)
+        || room.snapshot().is_paused(room.now_ms())
+    {
+        assert!(since.elapsed() < PATIENCE, "never loaded anew");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_inside_when_redis_was_lost_still_fills_the_house() {
+    let redis = PrivateRedis::start().unwrap();
+    let mut ground = RoomGround::on(Some(redis.url()), "fullhouse", 0, 50.0).await;
+    ground.file.max_active = 5;
+    ground.keep().await;
+    let room = ground.room().await;
+    until_open(&room).await;
+    let tickets: Vec<_> =
+        join_all(&room, "a", 12).await.into_iter().map(|place| place.ticket).collect();
+    all(tickets[..5].iter().map(|ticket| admitted_at(&room, ticket))).await;
+
+    // Emptied, and by an older copy that another server took over.
+    for (lost, next) in tickets[5..7].iter().enumerate() {
+        // Some looks of the core's.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let before_ms = loaded_ms(&ground).await;
+        if lost == 0 {
+            redis.restart().unwrap();
+        } else {
+            set(&ground, "room", &[("loaded", "another".into())]).await;
+        }
+        until_loaded_anew(&ground, &room, before_ms).await;
+
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_millis(1_500) {
+            for ticket in &tickets[5 + lost..] {
+                let claimed = room.claim(ticket).await;
+                let is_in = matches!(claimed, Ok(Claimed::Admitted { .. }));
+                assert!(!is_in, "five are inside: {claimed:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let paid = [(tickets[lost].buyer(), Decision::Paid)];
+        ground.store().decided(&paid).await.unwrap();
+        admitted_at(&room, next).await;
+    }
+}
+
+#[tokio::test]
+async fn a_clock_of_redis_that_is_set_back_costs_a_pause_and_lets_nobody_in_too_fast() {
+    let ground = RoomGround::new("setback", 0, 20.0).await;
+    ground.keep().await;
+    let room = ground.room().await;
+    until_open(&room).await;
+    let tickets: Vec<_> =
+        join_all(&room, "a", 60).await.into_iter().map(|place| place.ticket).collect();
+    all(tickets[..5].iter().map(|ticket| admitted_at(&room, ticket))).await;
+    let before_ms = loaded_ms(&ground).await;
+
+    // What the room keeps is of an hour that the clock is to go through once more.
+    let ahead_ms = now_ms() + 3_600_000;
+    let fields = [("sale_at", ahead_ms.to_string()), ("tick", (ahead_ms / 100).to_string())];
+    set(&ground, "meter", &[("anchors", format!("0,{ahead_ms},20"))]).await;
+    set(&ground, "room", &fields).await;
+    let since = Instant::now();
+    until_loaded_anew(&ground, &room, before_ms).await;
+    let mut slots = all(tickets[5..].iter().map(|ticket| admitted_at(&room, ticket))).await;
+
+    assert!(since.elapsed() < Duration::from_secs(20), "55 at 20/s: {:?}", since.elapsed());
+    slots.sort_unstable();
+    let gaps = slots.windows(2).map(|pair| pair[1] - pair[0]);
+    assert!(gaps.min().is_some_and(|gap| gap >= 49), "{slots:?}");
 }

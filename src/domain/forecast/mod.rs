@@ -63,6 +63,21 @@ pub fn wait(ahead: u64, coming: u64, rate: Rate, pace: Option<Pace>) -> Option<E
     Some(Eta { low: whole(low.floor()), high: whole((high + COMING_SECONDS).ceil()) })
 }
 
+/// What the end of the sale, so far away, leaves of a wait, as nobody is called after it: the wait
+/// to tell, and the best odds. They are never gone, as the rate may rise.
+pub fn until_end(wait: Eta, left_ms: u64) -> (Option<Eta>, Odds) {
+    let left = left_ms / 1_000;
+    if wait.low >= left {
+        (None, Odds::Unlikely)
+    } else if wait.low.midpoint(wait.high) >= left {
+        (Some(wait), Odds::Unlikely)
+    } else if wait.high >= left {
+        (Some(wait), Odds::Even)
+    } else {
+        (Some(wait), Odds::Certain)
+    }
+}
+
 /// Those before a visitor who may take units.
 #[derive(Debug, Clone, Copy)]
 pub struct Before {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -193,6 +194,42 @@ fn the_pace_counts_only_while_the_line_is_to_move_and_has_got_going() {
     let slow = Rate::per_second(0.2).unwrap();
     let pace = watched(slow, (0..1_800).map(|tick| (tick * 100, tick / 50, true))).unwrap();
     assert!((pace - 1.0).abs() < 0.2, "one slot in five seconds: {pace}");
+}
+
+#[test]
+fn whoever_can_hardly_be_in_before_the_end_is_told_of_no_wait_and_of_no_good_odds() {
+    let wait = Eta { low: 3_600, high: 7_200 };
+    let told = |left_seconds: u64| until_end(wait, left_seconds * 1_000);
+    assert_eq!(told(600), (None, Odds::Unlikely));
+    assert_eq!(told(3_600), (None, Odds::Unlikely));
+    assert_eq!(told(5_400), (Some(wait), Odds::Unlikely), "rather not");
+    assert_eq!(told(7_200), (Some(wait), Odds::Even), "rather, but not surely");
+    assert_eq!(told(7_201), (Some(wait), Odds::Certain), "the end is no matter");
+}
+
+proptest! {
+    #[test]
+    fn a_longer_wait_or_an_earlier_end_makes_no_odds_better_and_none_are_better_than_without_an_end(
+        low in 0_u64..10_000,
+        width in 0_u64..10_000,
+        later in 0_u64..10_000,
+        left_ms in 0_u64..20_000_000,
+        sooner_ms in 0_u64..20_000_000,
+    ) {
+        let wait = Eta { low, high: low + width };
+        let longer = Eta { low: wait.low + later, high: wait.high + later };
+        let (told, best) = until_end(wait, left_ms);
+        for (fewer, worse) in
+            [until_end(longer, left_ms), until_end(wait, left_ms.saturating_sub(sooner_ms))]
+        {
+            prop_assert_eq!(best.at_most(worse), worse);
+            prop_assert!(told.is_some() || fewer.is_none());
+        }
+        prop_assert_eq!(told.is_some(), wait.low < left_ms / 1_000);
+        for odds in [Odds::Certain, Odds::Likely, Odds::Even, Odds::Unlikely, Odds::None] {
+            prop_assert_eq!(odds.at_most(odds.at_most(best)), odds.at_most(best));
+        }
+    }
 }
 
 #[test]

@@ -7,11 +7,13 @@ use super::store::Store;
 use crate::clock::{Clock as _, ManualClock, RoomClock};
 use crate::domain::asking::{Asking, Stride, fastest, over_ms, soon};
 use crate::domain::calling::{Calling, View};
+use crate::domain::demand::Demand;
 use crate::domain::order::Order;
 use crate::domain::presence::{Presence, noted};
 use crate::domain::rate::Rate;
 use crate::domain::sale::Phase;
 use crate::domain::silence::{Seen, Silence};
+use crate::domain::stock::StockSum;
 
 /// A look older than this is not believed.
 const STALE_MS: u64 = 2_000;
@@ -56,6 +58,7 @@ impl Node {
                 until_opening_ms: 0,
                 rate,
                 stride: 0.0,
+                waiting: 0,
                 over_ms: None,
             },
             knows_lobby: true,
@@ -141,10 +144,11 @@ impl Node {
         let ahead = self.presence.sparsity(&store.gaps, store.cursor, soon(rate), store.line);
         let stride = self.stride.observe(now_ms, store.cursor, rate, ahead);
         let demand = store.demand().filter(|_| !store.paused);
-        let over_ms = demand.and_then(|demand| {
-            over_ms(demand.available, demand.decisions.mean_quantity(), rate, waiting)
+        let over_ms = demand.and_then(|Demand { available, decisions, .. }| {
+            let stock = StockSum { available, held: store.held, confirmed: 0 };
+            over_ms(&stock, decisions.mean_quantity(), rate, waiting)
         });
-        self.asking = Asking { rate, stride, over_ms, ..self.asking };
+        self.asking = Asking { rate, stride, waiting, over_ms, ..self.asking };
     }
 
     /// Tells the room whom it heard, and hears of all; by the room's time at its last look.

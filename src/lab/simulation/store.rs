@@ -58,6 +58,8 @@ pub(super) struct Store {
     pub(super) loaded_ms: u64,
     /// Units that can be held; nothing if the sale does not look at its stock.
     pub(super) available: Option<u64>,
+    /// Units in live holds.
+    pub(super) held: u64,
     epoch: u64,
     epoch_sale_ms: u64,
     resumed_ms: f64,
@@ -93,6 +95,7 @@ impl Store {
             gaps: Gaps::default(),
             loaded_ms: super::world::OPENS_MS,
             available: None,
+            held: 0,
             epoch: 1,
             epoch_sale_ms: 0,
             resumed_ms: 0.0,

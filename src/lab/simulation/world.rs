@@ -46,7 +46,6 @@ pub(super) struct World<'run> {
     store_back_ms: u64,
     people: Vec<Visitor>,
     log: Log,
-    held: u64,
 }
 
 /// Runs a scenario to its end.
@@ -62,7 +61,7 @@ pub(super) fn run(scenario: &Scenario, seed: u64) -> Log {
     }
     world.log.lapses = world.store.lapses();
     world.log.open = world.store.open();
-    world.log.held = world.held;
+    world.log.held = world.store.held;
     world.log.available = world.store.available;
     world.log.missed =
         world.people.iter().filter(|visitor| visitor.stage == Stage::Missed).count() as u64;
@@ -89,7 +88,6 @@ impl<'run> World<'run> {
             store_back_ms: 0,
             people: Vec::new(),
             log: Log::new(scenario),
-            held: 0,
         };
         for node in 0..scenario.nodes {
             // A node tells of the lobby as soon as it knows the draw.
@@ -175,13 +173,13 @@ impl<'run> World<'run> {
             Event::Order(who) => self.order(who),
             Event::Pay(who) => {
                 self.store.paid(who as u64);
-                self.held -= 1;
-                if self.held == 0 && self.store.available == Some(0) {
+                self.store.held -= 1;
+                if self.store.held == 0 && self.store.available == Some(0) {
                     self.log.gone_ms = Some(self.now_ms);
                 }
             }
             Event::Lapse => {
-                self.held -= 1;
+                self.store.held -= 1;
                 self.store.available = self.store.available.map(|units| units + 1);
             }
         }
@@ -232,7 +230,7 @@ impl<'run> World<'run> {
                 return;
             }
         }
-        if self.store.available == Some(0) && self.held == 0 {
+        if self.store.available == Some(0) && self.store.held == 0 {
             self.people[who].stage = Stage::SoldOut;
             self.log.told_sold_out.push((now_ms, self.people[who].asked_ms));
             return;
@@ -313,7 +311,7 @@ impl<'run> World<'run> {
         }
         self.store.available = Some(left - 1);
         self.store.decided(who as u64, 1);
-        self.held += 1;
+        self.store.held += 1;
         self.log.orders.push(who as u64);
         if self.rng.random_bool(stock.abandon) {
             return self.later(stock.hold_ms, Event::Lapse);

@@ -2,13 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::admitted::{admission, keys};
 use super::browser::Browser;
 use super::wire::{ask, connect, status};
-use super::{Edge, lobby};
+use super::{Edge, lobby, no_limits};
 use crate::fixture::{Ground, now_ms};
 
 /// An open stream of events.
@@ -120,14 +121,14 @@ fn there_are_only_so_many_streams_and_a_node_that_stops_ends_them() {
     assert_eq!(status(&full), 503, "{full}");
     assert!(full.contains("\"code\":\"overloaded\"") && full.contains("retry-after: 30"), "{full}");
     drop(open.pop());
-    let since = std::time::Instant::now();
+    let since = Instant::now();
     let mut again = loop {
         let events = Events::open(&edge, "");
         if events.head.starts_with("HTTP/1.1 200") {
             break events;
         }
         assert!(since.elapsed().as_secs() < 20, "a stream that is gone gives its seat back");
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     };
     again.next().unwrap();
 
@@ -137,4 +138,49 @@ fn there_are_only_so_many_streams_and_a_node_that_stops_ends_them() {
     }
     let ended = edge.installation.gateways[0].stop();
     assert!(ended.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn wr_65_a_stream_is_told_within_two_seconds_that_what_was_held_is_gone() {
+    let ground = Ground::new("streamedgone");
+    let mut plan = ground.sale_opening_in(500, 1);
+    plan.hold = "10m".into();
+    let edge = Edge::on(&ground, plan, 1, |config, _| no_limits(config));
+    edge.await_open();
+    let mut buyer = Browser::new(&edge);
+    buyer.until_moved("GET /checkout/cart");
+    let sku = edge.plan.skus[0].0.clone();
+    let held = buyer.post("reservations", &format!("sku={sku}&qty=1&order_key=k&continue=/"));
+    assert_eq!(status(&held), 303, "{held}");
+    let own = buyer.go(&format!("GET /_stanchion/{}/reservations", edge.plan.id), None);
+    let id = own.split("\"id\":\"").nth(1).unwrap().split('"').next().unwrap();
+    // Who left is told to ask seldom, and would like to know.
+    let mut other = Browser::new(&edge);
+    other.post("join", "join_key=other&next=/checkout/x");
+    other.post("leave", "next=/checkout/x");
+    let ticket = format!("Stanchion-Ticket: {}\r\n", other.value("ticket").unwrap());
+    let mut events = Events::open(&edge, &ticket);
+    let mut until = |is_it: fn(&Value) -> bool| {
+        loop {
+            let status = events.next().expect("the stream goes on");
+            if is_it(&status) {
+                return status;
+            }
+        }
+    };
+    let stands = until(|status| status["stock"]["held"] == 1);
+    assert!(stands["sold_out"] == true && stands["poll_after_ms"] == 15_000, "{stands}");
+
+    let core = edge.installation.cores[0].url("core").unwrap();
+    let key = format!("Authorization: Bearer {}", edge.installation.secrets.core_key);
+    let body = r#"{"payment_ref":"p-1"}"#;
+    let length = format!("Content-Length: {}", body.len());
+    let headers = [&key, "Content-Type: application/json", &length, "", body];
+    let paid = ask(&core, &format!("POST /v1/reservations/{id}/confirm"), &headers);
+    assert_eq!(status(&paid), 200, "{paid}");
+    let since = Instant::now();
+    let gone = until(|status| status["stock"]["held"] == 0);
+
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+    assert!(gone["sold_out"] == true && gone["stock"]["confirmed"] == 1, "{gone}");
 }

@@ -310,6 +310,38 @@ fn a_place_needs_an_account_and_the_page_leads_to_sign_in_and_back() {
 }
 
 #[test]
+fn the_script_of_a_place_is_told_of_a_change_without_asking_the_shop_who_is_there() {
+    let ground = Ground::new("askless");
+    let plan = ground.sale_opening_in(600_000, 10);
+    let edge = Edge::on(&ground, plan, 1, |config, shop| {
+        no_limits(config);
+        config.set("account.source", "forward_auth").unwrap();
+        config.set("account.forward_auth.url", format!("{}/whoami", shop.url())).unwrap();
+        config.set("account.forward_auth.cache", "0s").unwrap();
+        config.set("sale.0.require_account", true).unwrap();
+    });
+    edge.await_lobby();
+    let mut browser = Browser::new(&edge);
+    browser.cookies.push(("user".into(), "ann".into()));
+    browser.post("join", "join_key=ann&next=/checkout/x");
+    let sale = &edge.plan.id;
+    let pairs: Vec<_> =
+        browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let cookie = format!("Cookie: {}", pairs.join("; "));
+    let asked = || edge.shop.heads("/whoami").len();
+    let before = asked();
+
+    let fetch = ["Accept: text/html", "Sec-Fetch-Mode: cors", &cookie];
+    let fetched = ask(&edge.url(), &format!("GET /_stanchion/{sale}?next=/checkout/x"), &fetch);
+
+    assert!(status(&fetched) == 200 && fetched.contains("You are in the draw"), "{fetched}");
+    assert!(!fetched.contains("class=\"code\""), "an account needs no code: {fetched}");
+    assert_eq!(asked(), before);
+    assert!(browser.room().contains("You are in the draw"));
+    assert!(asked() > before, "a page that is opened asks");
+}
+
+#[test]
 fn the_old_http_gets_the_queue_too() {
     let edge = shared();
     let old = send(

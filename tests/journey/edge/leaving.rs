@@ -111,3 +111,24 @@ fn a_recovery_code_gives_the_place_back_on_another_device() {
     assert!(body(&sixth)["retry_after_ms"].as_u64().unwrap() > 1_000);
     assert!(header(&sixth, "retry-after").is_some());
 }
+
+#[test]
+fn the_code_of_a_place_that_is_over_leads_to_no_new_one_and_takes_no_better_one_away() {
+    let edge = lobby();
+    let given = body(&call(&edge, "join", &["Idempotency-Key: gives-up"], &json!({})));
+    let ticket = format!("Stanchion-Ticket: {}", given["ticket"].as_str().unwrap());
+    assert_eq!(status(&call(&edge, "leave", &[&ticket], &json!({}))), 200);
+    let code = given["recovery"].as_str().unwrap();
+    let mut browser = Browser::new(&edge);
+    browser.post("join", "join_key=better&next=/checkout/r");
+    let better = browser.value("ticket").unwrap().to_owned();
+
+    let page = browser.post("recover", &format!("code={code}&next=/checkout/r"));
+    let told = call(&edge, "recover", &[], &json!({"code": code}));
+
+    assert!(status(&page) == 409 && page.contains("/join\""), "with a way on: {page}");
+    assert!(!page.contains("set-cookie"), "{page}");
+    assert_eq!(browser.value("ticket"), Some(better.as_str()));
+    assert!(status(&told) == 409 && !told.contains("set-cookie"), "{told}");
+    assert_eq!(body(&told)["code"], "missed");
+}

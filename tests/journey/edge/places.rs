@@ -1,6 +1,9 @@
 //! Places, and the cookies and headers that carry them.
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
+use stanchion::clock::{Clock, SystemClock};
 use stanchion::domain::ticket::Ticket;
 
 use super::admitted::{keys, ticket};
@@ -30,6 +33,93 @@ fn a_place_outlives_a_closed_browser() {
 }
 
 #[test]
+fn a_page_keeps_the_place_until_after_a_sale_that_was_put_off() {
+    let ground = Ground::new("putoff");
+    let edge = Edge::on(&ground, ground.sale_opening_in(600_000, 10), 1, |config, _| {
+        no_limits(config);
+    });
+    edge.await_lobby();
+    let (mut waits, mut left) = (Browser::new(&edge), Browser::new(&edge));
+    waits.post("join", "join_key=waits&next=/checkout/x");
+    left.post("join", "join_key=left&next=/checkout/x");
+    left.post("leave", "next=/checkout/x");
+    let days = |count: u64| {
+        let at = SystemClock.now_ms() / 1_000 + count * 86_400;
+        jiff::Timestamp::from_second(i64::try_from(at).unwrap()).unwrap()
+    };
+    let times = format!(r#"{{"opens":"{}","closes":"{}"}}"#, days(2), days(3));
+    let ops = edge.installation.gateways[0].url("ops").unwrap();
+    let key = format!("Authorization: Bearer {}", edge.installation.secrets.ops_key);
+    let length = format!("Content-Length: {}", times.len());
+    let headers = [&key, "Content-Type: application/json", &length, "", &times];
+    let moved = ask(&ops, &format!("PUT /v1/sales/{}/times", edge.plan.id), &headers);
+    assert_eq!(status(&moved), 200, "{moved}");
+    let (since, told) = (Instant::now(), format!("GET /_stanchion/{}/status", edge.plan.id));
+    let day = days(2).to_string()[.."2027-03-01".len()].to_owned();
+    while !ask(&edge.url(), &told, &[]).contains(&format!("\"opens_at\":\"{day}")) {
+        assert!(since.elapsed() < Duration::from_secs(20), "never moved");
+    }
+
+    let ticket = waits.value("ticket").unwrap().to_owned();
+    let kept = |page: &str| {
+        let line = page.lines().find(|line| line.starts_with("set-cookie: stanchion-ticket-"))?;
+        Some(line.split("Max-Age=").nth(1)?.parse::<u64>().unwrap() / 86_400)
+    };
+    for path in [format!("GET /_stanchion/{}", edge.plan.id), "GET /checkout/x".into()] {
+        let page = waits.go(&path, None);
+        assert!(matches!(kept(&page), Some(3..=4)), "a day longer than the sale: {page}");
+        assert_eq!(waits.value("ticket"), Some(ticket.as_str()), "the same place");
+        assert_eq!(kept(&left.go(&path, None)), None, "another tab may have joined again");
+    }
+    let by_header = [&format!("Stanchion-Ticket: {ticket}"), "Accept: text/html"];
+    assert_eq!(kept(&ask(&edge.url(), "GET /checkout/x", &by_header)), None, "it has no cookies");
+}
+
+#[test]
+fn wr_16_a_thousand_joins_that_are_none_use_up_no_number_between_those_that_are() {
+    let ground = Ground::new("malformed");
+    let edge = Edge::on(&ground, ground.sale_opening_in(600_000, 10), 1, |config, _| {
+        no_limits(config);
+    });
+    edge.await_lobby();
+    let send = |sale: &str, kind: &str, key: &str, said: &str| {
+        let length = format!("Content-Length: {}", said.len());
+        let (key, kind) = (format!("Idempotency-Key: {key}"), format!("Content-Type: {kind}"));
+        ask(
+            &edge.url(),
+            &format!("POST /_stanchion/{sale}/join"),
+            &[&key, &kind, &length, "", said],
+        )
+    };
+    let (sale, json, form) =
+        (edge.plan.id.as_str(), "application/json", "application/x-www-form-urlencoded");
+    let long = "k".repeat(300);
+    let bad: [(&str, &str, &str, &str); 10] = [
+        ("another-sale", json, "k", "{}"),
+        ("%00", json, "k", "{}"),
+        (sale, json, "k", "{"),
+        (sale, json, "k", "[]"),
+        (sale, json, "k", r#"{"position":1}"#),
+        (sale, json, "k", r#"{"join_key":7}"#),
+        (sale, json, &long, "{}"),
+        (sale, form, "", "join_key=%00"),
+        (sale, form, "", &format!("join_key={long}")),
+        (sale, "text/plain", "k", "join"),
+    ];
+
+    for round in 0..100 {
+        for (sale, kind, key, said) in bad {
+            let refused = send(sale, kind, key, said);
+            assert!((400..500).contains(&status(&refused)), "{sale} {kind} {said}: {refused}");
+            assert!(!refused.contains("set-cookie"), "{refused}");
+        }
+        let joined = send(sale, json, &format!("good-{round}"), "{}");
+        assert_eq!(status(&joined), 201, "{joined}");
+        assert_eq!(body(&joined)["place"]["entry"], round, "no number is missing");
+    }
+}
+
+#[test]
 fn wr_41_a_broken_ticket_is_no_place_and_goes_and_never_breaks_the_page() {
     let edge = lobby();
     let (keys, sale) = (keys(&edge), edge.plan.id.as_str());
@@ -54,7 +144,7 @@ fn wr_41_a_broken_ticket_is_no_place_and_goes_and_never_breaks_the_page() {
     }
     let cookie = format!("Cookie: stanchion-ticket-{sale}=garbage; stanchion-ticket-{sale}={good}");
     let page = ask(&edge.url(), "GET /checkout/broken", &["Accept: text/html", &cookie]);
-    assert!(!page.contains("set-cookie") && page.contains("You are in the draw"), "{page}");
+    assert!(!page.contains("Max-Age=0") && page.contains("You are in the draw"), "{page}");
 }
 
 #[test]
@@ -121,7 +211,8 @@ fn wr_38_knowing_a_number_or_an_id_is_no_place() {
     for secret in [ticket.as_str(), &sub] {
         assert!(!header(&joined, "location").unwrap().contains(secret));
         let page = owner.room();
-        assert!(!page.contains(secret), "{page}");
+        let (_, html) = page.split_once("\r\n\r\n").unwrap();
+        assert!(!html.contains(secret), "{page}");
     }
 
     for call in ["claim", "leave"] {

@@ -1,11 +1,12 @@
 -- Loads a room that this server does not have: the first time, and after it was emptied,
 -- restarted or failed over. Counters resume where no number can have been given.
--- KEYS control room calls joins accounts addresses left restoring meter, then what is not kept:
---      claims, open admissions, windows, the gates
--- ARGV the control record and the room's fields, as JSON objects of strings
+-- KEYS control room calls joins accounts addresses left restoring meter active undecided, then what
+--      is not kept: claims, windows, the gates
+-- ARGV the control record, the room's fields, and when the admissions of those whom a core knows to
+--      be inside end, as JSON objects of strings
 -- Answers 1 if this call loaded it, 0 if it is loaded, -1 if the restore must begin anew
 local control_key, room_key, calls, joins, accounts = unpack(KEYS, 1, 5)
-local addresses, left, restoring, meter_key = unpack(KEYS, 6, 9)
+local addresses, left, restoring, meter_key, active, undecided = unpack(KEYS, 6, 11)
 if is_loaded(room_key) then
   return 0
 elseif not is_begun(restoring) then
@@ -17,16 +18,26 @@ local function put(key, record)
   end
 end
 local given, room = cjson.decode(ARGV[1]), cjson.decode(ARGV[2])
-local version = redis.call('HGET', control_key, 'version')
+local version, epoch = unpack(redis.call('HMGET', control_key, 'version', 'epoch'))
 if version and tonumber(given.version) < tonumber(version) then
   -- It was changed meanwhile.
   return -1
 end
 put(control_key, given)
 
--- An older copy knows who joined, and whether entries are closed; all else it may be wrong about.
+-- An older copy knows who joined, whether entries are closed, and who was let in; all else it may be
+-- wrong about.
 local known = redis.call('HMGET', room_key, 'run', 'frozen')
-redis.call('UNLINK', room_key, calls, unpack(KEYS, 9))
+redis.call('UNLINK', room_key, calls, meter_key, unpack(KEYS, 12))
+if epoch ~= given.epoch then
+  redis.call('UNLINK', active, undecided)
+end
+-- They may do so still: nobody is let in in their stead.
+for buyer, ends in pairs(cjson.decode(ARGV[3])) do
+  redis.call('ZADD', active, 'GT', ends, buyer)
+end
+-- But for numbers that were booked before a pause, which are void with their meter.
+redis.call('ZREMRANGEBYSCORE', active, '+inf', '+inf')
 if known[1] ~= room.run then
   -- Nothing of an earlier run counts in this one.
   redis.call('UNLINK', joins, addresses, left)

@@ -8,7 +8,7 @@ use redis::Script;
 
 use super::super::RedisFailure;
 use super::record;
-use super::{Ceilings, Opening, RoomStore, garbled, number, script};
+use super::{Ceilings, Inside, Opening, RoomStore, garbled, number, script};
 use crate::domain::holes::Holes;
 use crate::domain::id::{AccountId, Sku};
 use crate::domain::sale::Control;
@@ -42,6 +42,8 @@ pub struct Loading {
     pub ceilings: Ceilings,
     /// Numbers that nobody has.
     pub holes: Holes,
+    /// Who was inside when a core last looked.
+    pub inside: Inside,
     /// Whose gates are to be loaded anew.
     pub skus: Vec<Sku>,
 }
@@ -147,17 +149,18 @@ impl RoomStore {
             serde_json::to_string::<BTreeMap<&str, String>>(&record)
                 .map_err(|error| garbled(error.to_string()))
         };
+        let inside = loading.inside.0.iter().map(|(buyer, ends)| (buyer.as_str(), ends.clone()));
         let keys = &self.keys;
         let mut call = LOAD.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.calls());
         call.key(keys.joins()).key(keys.accounts()).key(keys.addresses()).key(keys.left());
-        call.key(keys.restoring(whose)).key(keys.meter()).key(keys.claims());
-        call.key(keys.active()).key(keys.booked()).key(keys.undecided()).key(keys.decisions());
+        call.key(keys.restoring(whose)).key(keys.meter()).key(keys.active()).key(keys.undecided());
+        call.key(keys.claims()).key(keys.booked()).key(keys.decisions());
         call.key(keys.second()).key(keys.missed());
         for sku in &loading.skus {
             call.key(keys.stock(sku)).key(keys.takes(sku));
         }
-        call.arg(json(control)?).arg(json(loading.room())?);
+        call.arg(json(control)?).arg(json(loading.room())?).arg(json(inside.collect())?);
         Ok(match self.store.run::<i64>(&call).await? {
             1 => Restore::Done,
             0 => Restore::Loaded,

@@ -8,15 +8,19 @@ local function text(number)
   return string.format('%.17g', number)
 end
 
--- A room counts as loaded only on the very server it was loaded on: after a restart or a
--- fail-over the data may be gone or older, and the core restores it first.
 local function server()
   return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 end
 
+-- A clock that was set back further than this makes it another server, in milliseconds: ticks,
+-- slots and ends that it has written lie ahead, and would stop the line until they are reached.
+local SET_BACK_MS = 1000
+
+-- A room counts as loaded only on the very server it was loaded on: after a restart or a
+-- fail-over the data may be gone or older, and the core restores it first.
 local function is_loaded(room)
-  local on = redis.call('HGET', room, 'loaded')
-  return on and on == server()
+  local of = redis.call('HMGET', room, 'loaded', 'sale_at')
+  return of[1] == server() and tonumber(of[2] or 0) - now <= SET_BACK_MS
 end
 
 -- How old figures may be before the core counts as unwell, in milliseconds.
