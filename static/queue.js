@@ -31,50 +31,17 @@
       localStorage.setItem(at, value);
     } catch {}
   };
+  // The key of a join: the one that led to the place before, or the page's, which has none if
+  // anybody may have seen it.
+  const keyOf = (field) => {
+    field.value = stored("key") || field.value || crypto.getRandomValues(new BigUint64Array(2)).join("");
+    stored("key", field.value);
+    return field.value;
+  };
   // Two tabs of one browser join one after the other, with one key.
   const alone = (work) => (navigator.locks ? navigator.locks.request(`stanchion ${sale}`, work) : work());
 
-  // Time is the server's: its last word plus what has passed here.
-  let offset = room.dataset.now - Date.now() || 0;
-  let trip = Infinity;
-  const now = () => Date.now() + offset;
-  const instant = (value) => (typeof value === "number" ? value : Date.parse(value));
-  const learnTime = (value, sent) => {
-    const took = Date.now() - sent;
-    const at = instant(value) + took / 2;
-    // A slower answer tells it worse, but does tell that a clock was set.
-    if (!(at > 0) || (took > trip + 100 && abs(at - now()) < took + 1000)) return;
-    trip = took;
-    offset = at - Date.now();
-  };
-
-  // What Retry-After asks for, in seconds or as a date.
-  const waitOf = (headers) => {
-    const text = headers.get("Retry-After");
-    return sane(text > 0 ? 1000 * text : Date.parse(text) - now());
-  };
-
-  const number = (n) => new Intl.NumberFormat(lang).format(n);
-  const clockFace = (seconds) => {
-    const two = (n) => String(n).padStart(2, "0");
-    const [h, m, s] = [floor(seconds / 3600), floor(seconds / 60) % 60, seconds % 60];
-    return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
-  };
-  const waitRange = ({ low, high }) => {
-    const [unit, size] = high <= 90 ? ["second", 1] : high <= 5400 ? ["minute", 60] : ["hour", 3600];
-    const from = floor(low / size);
-    const to = max(1, ceil(high / size));
-    const format = new Intl.NumberFormat(lang, { style: "unit", unit, unitDisplay: "long" });
-    if (from === 0) return words.upTo.replace("{}", format.format(to));
-    return from < to && format.formatRange ? format.formatRange(from, to) : format.format(to);
-  };
-  const localTimes = () => {
-    const format = new Intl.DateTimeFormat(lang, { dateStyle: "medium", timeStyle: "medium" });
-    for (const el of room.querySelectorAll("time")) {
-      el.textContent = format.format(Date.parse(el.dateTime));
-    }
-    byId("clock").textContent = format.format(now());
-  };
+  // include: telling.js
 
   let spoken = 0;
   const speak = (text) => {
@@ -101,8 +68,8 @@
       short = words.ahead.replace("{}", ahead.textContent);
     }
     const done = byId("done");
-    const { from, to } = done ? done.dataset : {};
-    if (from) done.setAttribute("stroke-dasharray", `${(100 * (now() - from)) / (to - from)} 200`);
+    const from = done?.dataset.from;
+    if (from) done.setAttribute("stroke-dasharray", `${(100 * (now() - from)) / (room.dataset.opens - from)} 200`);
     doc.title = short ? `${short} · ${plainTitle}` : plainTitle;
     localTimes();
   };
@@ -110,11 +77,15 @@
   const show = (name, text) => {
     for (const el of room.querySelectorAll(`[data-live=${name}]`)) put(el, text);
   };
-  const paint = ({ place, eta_seconds: wait, odds, stock }) => {
+  // One node may be a little behind another, but no number goes up.
+  let line, least;
+  const paint = ({ run, place, eta_seconds: wait, odds, stock }) => {
     show("wait", wait ? waitRange(wait) : words.unknown);
     if (odds) show("odds", words[odds]);
-    const { ahead, position } = place;
-    if (typeof ahead === "number" && byId("some")) {
+    const { position } = place;
+    if (typeof place.ahead === "number" && byId("some")) {
+      const ahead = min(place.ahead, line === `${run} ${position}` ? least : Infinity);
+      [line, least] = [`${run} ${position}`, ahead];
       byId("some").hidden = ahead === 0;
       byId("none").hidden = ahead > 0;
       show("ahead", number(ahead));
@@ -199,11 +170,11 @@
   // Another state is another page; the focus stays, or goes to the headline if its place is gone.
   let turnedTo = "";
   let turnedAt = 0;
-  const turn = async (key) => {
+  const turn = async (key, more = "") => {
     if (key === turnedTo && Date.now() - turnedAt < 10000) return;
     [turnedTo, turnedAt] = [key, Date.now()];
     const headers = { Accept: "text/html" };
-    const answer = await fetch(`${base}?next=${encodeURIComponent(next)}`, { cache: "no-store", headers });
+    const answer = await fetch(`${base}?next=${encodeURIComponent(next)}${more}`, { cache: "no-store", headers });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("room");
     // A refusal would be worse than what is shown.
@@ -236,6 +207,19 @@
 
   let tried = false;
   let full = 0;
+  // A place that goes though nobody gave it up is asked for once more; what is to be said if that
+  // makes another one.
+  let had = "ticket" in room.dataset;
+  let run;
+  let news = "";
+  const miss = ({ place, run: current }) => {
+    if (had && place.state === "none") {
+      tried = false;
+      news = current > run ? words.anew : words.stranger;
+    }
+    had = hasPlace(place);
+    run = current;
+  };
   // The same join once more, at its turn: with the key that is kept.
   const joinIn = (ms) =>
     after(ms, () => {
@@ -249,9 +233,7 @@
     if (!form || tried || doc.prerendering) return;
     tried = true;
     const { code, busy, body, wait } = await alone(() => {
-      const key = stored("key") || form.join_key.value;
-      stored("key", key);
-      form.join_key.value = key;
+      const key = keyOf(form.join_key);
       return ask("/join", post({ "Idempotency-Key": key }));
     });
     if (busy) return joinIn(trouble(words.busy, wait, body.code === "overloaded" && wait));
@@ -259,6 +241,11 @@
     listenAnew(0);
     if (code > 299) notice(body.detail || body.title || "");
     else if (!("ticket" in room.dataset)) notice(words.cookies);
+    else if (code === 201) {
+      notice(news);
+      find("details")?.toggleAttribute("open", news === words.stranger);
+    }
+    news = "";
     // A place may come free: asked for again, less and less often.
     if (body.code === "sale-full") {
       full = min(full + 1, 5);
@@ -268,8 +255,6 @@
 
   let slot;
   const claim = async () => {
-    clearTimeout(slot);
-    slot = 0;
     const { code, busy, body, wait } = await ask("/claim", post());
     if (code === 200) return goOn();
     if (body.code === "missed") {
@@ -278,14 +263,21 @@
       return leave();
     }
     if (busy) return trouble(words.busy, wait);
-    if (code === 202 && body.admitted_at) {
-      collectIn(body.retry_after_ms ?? instant(body.admitted_at) - now());
-      await turn("booked+");
-    }
+    const { admitted_at: at } = body;
+    if (code !== 202 || !at) return;
+    collectIn(body.retry_after_ms ?? instant(at) - now());
+    // The page is told when: asking for it claims nothing.
+    if (room.dataset.state !== "booked") await turn("booked+", `&slot=${instant(at)}`);
+    const count = find("[data-count]");
+    if (count) [count.dataset.count, find("time").dateTime] = [instant(at), at];
   };
   // A slot waits two seconds only, so this runs in a hidden tab too.
   const collectIn = (ms) => {
-    slot ||= after(max(0, ms) + 20, () => claim().catch(lost));
+    clearTimeout(slot);
+    slot = after(max(0, ms) + 20, () => {
+      slot = 0;
+      claim().catch(lost);
+    });
   };
 
   const act = async (status) => {
@@ -294,6 +286,7 @@
       failures = 0;
     }
     paint(status);
+    miss(status);
     heard = Date.now();
     told = max(1000, sane(status.poll_after_ms, 5000)) * (1 + 0.3 * random());
     const page = pageOf(status);
@@ -308,11 +301,15 @@
     if (page === "booked") collectIn(instant(status.place.admitted_at) - now());
     const key = page + (hasPlace(status.place) ? "+" : "");
     const here = room.dataset.state + ("ticket" in room.dataset ? "+" : "");
-    if (key !== here && !slot) {
-      await turn(key);
+    // The opening may be put off.
+    const moved = abs(room.dataset.opens - instant(status.opens_at)) > 0;
+    if ((key !== here || moved) && !(slot && page === "called")) {
+      // Not everybody at once, but whoever is called.
+      await new Promise((done) => after(page === "called" ? 0 : 1000 * random(), done));
+      await turn(key + status.opens_at);
       if (room.dataset.state !== page) listenAnew(told);
     }
-    if (page === "lobby" || page === "open") await join();
+    await join();
   };
 
   const poll = async () => {
@@ -331,18 +328,19 @@
     }
   };
 
-  // One frame at a time: what comes while one is acted upon is only shown.
+  // One frame at a time: of those that come while one is acted upon, the last is acted upon then.
+  let latest;
   let acting = false;
   const listen = () => {
     if (doc.hidden || source) return;
     heard = Date.now();
     source = new EventSource(`${base}/events`);
     source.onmessage = async ({ data }) => {
-      const status = JSON.parse(data);
-      learnTime(status.server_time, Date.now());
-      if (acting) return paint(status);
+      latest = JSON.parse(data);
+      learnTime(latest.server_time, Date.now());
+      if (acting) return paint(latest);
       acting = true;
-      await act(status).catch(lost);
+      for (let status; status !== latest; ) await act((status = latest)).catch(lost);
       acting = false;
     };
     source.onerror = () => {
@@ -376,13 +374,17 @@
     doc.addEventListener("visibilitychange", wake);
     addEventListener("pageshow", (event) => event.persisted && wake());
     addEventListener("online", wake);
-    // A place asked for by hand is another place: it has its own key.
-    doc.addEventListener("submit", () => stored("key", ""));
+    // What was missed or is given up is not come back to: the next place has a key of its own.
+    doc.addEventListener("submit", ({ target }) => {
+      const field = target.join_key;
+      if (!field || ["missed", "left"].includes(room.dataset.state)) stored("key", "");
+      if (field) keyOf(field);
+    });
     // A page that says that a join found no room comes with the key of that join, and its turn.
     if (retry) {
       joinIn(retry);
       rest = Date.now() + max(3000, sane(retry, 5000));
-    } else if (state === "lobby" || state === "open") join().catch(noJoin);
+    } else join().catch(noJoin);
     askAgainIn(!polls || state === "admitted" || state === "called" ? 0 : told * (0.5 + random()));
   } else if (retry) {
     after(max(3000, sane(retry, 5000)) * (1 + 0.3 * random()), leaveOnceSeen);

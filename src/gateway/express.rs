@@ -18,7 +18,6 @@ use crate::domain::limits::AddressKey;
 use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::sale::Phase;
-use crate::domain::status::rfc3339;
 use crate::domain::stock::Supply;
 use crate::domain::ticket::Ticket;
 use crate::http::body::Body;
@@ -47,8 +46,7 @@ pub(super) async fn claim_here(
             Some(waiting::with_pass(respond::see_other(asked.again()), asked, sale, token))
         }
         Ok(Claimed::Wait { slot_ms, .. }) => {
-            showing.slot_ms = slot_ms;
-            showing.status.place.admitted_at = slot_ms.map(rfc3339);
+            showing.book(slot_ms);
             None
         }
         Err(refusal) => {

@@ -8,6 +8,7 @@ use super::cookies::Kind as Token;
 use super::express::{claim_here, line_is_empty, straight_through};
 use super::identify::{Renewal, Visitor, keeps_dead_ticket, ticket_cookie};
 use super::newcomer::{self, Wanted};
+use super::pages::Refresh;
 use super::pipeline::is_read;
 use super::reader::{Reader, is_crawler, is_prefetch};
 use super::respond::{self, Kind};
@@ -103,11 +104,21 @@ pub(super) fn show(
     let next = next.as_deref().and_then(own_path);
     let next = next.map_or_else(|| sale.way_in(), str::to_owned);
     let status = StatusCode::OK;
-    if visitor.is_newcomer() {
+    let refresh = match asked.query("refresh").as_deref() {
+        Some("off") => Refresh::Paused,
+        _ => Refresh::ByItself,
+    };
+    if visitor.is_newcomer() && refresh == Refresh::ByItself {
         let wanted = Wanted { next: &next, at_gate: false, not_submitted: false, status };
         return Ok(newcomers(asked, sale, wanted, login_url));
     }
-    Ok(page(asked, sale, Showing::new(sale, visitor, &next), status, login_url))
+    let mut showing = Showing::new(sale, visitor, &next);
+    showing.refresh = refresh;
+    // A script that has claimed knows its slot, and says it: nothing hangs on it here.
+    if showing.status.place.state == PlaceState::Called {
+        showing.book(asked.query("slot").and_then(|slot| slot.parse().ok()));
+    }
+    Ok(page(asked, sale, showing, status, login_url))
 }
 
 /// In place of a join by a form that found no room: the page comes again by itself, and by script

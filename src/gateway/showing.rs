@@ -2,7 +2,7 @@
 
 use super::cookies::Kind as Token;
 use super::identify::Visitor;
-use super::pages::{PageState, PageView, ProblemNote, SPREAD_SECONDS};
+use super::pages::{PageState, PageView, ProblemNote, Refresh, SPREAD_SECONDS};
 use super::respond;
 use super::sale::SaleGate;
 use super::waiting;
@@ -10,7 +10,7 @@ use crate::domain::id::AccountId;
 use crate::domain::queue::{Place, PlaceState};
 use crate::domain::refusal::Refusal;
 use crate::domain::sale::Phase;
-use crate::domain::status::Status;
+use crate::domain::status::{Status, rfc3339};
 use crate::domain::ticket::Ticket;
 use crate::room::Moment;
 
@@ -41,6 +41,8 @@ pub(super) struct Showing {
     pub(super) not_joined: Option<NotJoined>,
     /// As in [`PageView`].
     pub(super) spread: u64,
+    /// As in [`PageView`].
+    pub(super) refresh: Refresh,
     next: String,
     join_key: String,
     account: Option<AccountId>,
@@ -72,11 +74,18 @@ impl Showing {
             not_submitted: false,
             not_joined: None,
             spread: 0,
+            refresh: Refresh::ByItself,
             next: next.to_owned(),
             join_key: join_key.to_owned(),
             account: None,
             is_anybodys: false,
         }
+    }
+
+    /// The claim is made, and this is its slot.
+    pub(super) fn book(&mut self, slot_ms: Option<u64>) {
+        self.slot_ms = slot_ms;
+        self.status.place.admitted_at = slot_ms.map(rfc3339);
     }
 
     /// A cache may keep a 5xx whatever we say and show it to others: nothing of one visitor is in
@@ -120,7 +129,7 @@ impl Showing {
         view.odds = status.odds;
         view.stock = status.stock;
         view.poll_after_ms = status.poll_after_ms;
-        view.spread = self.spread;
+        (view.spread, view.refresh) = (self.spread, self.refresh);
         view.place = status.place;
         view
     }

@@ -22,4 +22,4 @@ pub use pass::pass_form;
 pub use receipt::Receipt;
 pub use reload::SPREAD_SECONDS;
 pub use render::{CONTENT_SECURITY_POLICY, render};
-pub use view::{PageState, PageView, ProblemNote};
+pub use view::{PageState, PageView, ProblemNote, Refresh};

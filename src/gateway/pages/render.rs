@@ -5,7 +5,7 @@ use askama::Template;
 use super::filters;
 use super::problems;
 use super::reload::Reload;
-use super::view::{PageState, PageView};
+use super::view::{PageState, PageView, Refresh};
 use super::words::{ENGLISH, Head, Words, grouped};
 use crate::domain::stock::StockSum;
 use crate::gateway::assets;
@@ -138,6 +138,22 @@ impl<'a> Page<'a> {
             | PageState::Cookies => Some(self.t.join_line),
             _ => None,
         }
+    }
+
+    /// Where nobody has decided against a place, or cannot keep one.
+    fn joins_itself(&self) -> bool {
+        !matches!(self.v.state, PageState::Missed | PageState::Left | PageState::Cookies)
+    }
+
+    /// When the sale opens, where that may still change.
+    fn may_be_put_off(&self) -> Option<u64> {
+        let is_early = matches!(self.v.state, PageState::Upcoming | PageState::Lobby);
+        self.v.opens_ms.filter(|_| is_early)
+    }
+
+    /// Whether the page comes again as itself, which may be paused.
+    fn reloads_here(&self) -> bool {
+        self.reload.as_ref().is_some_and(|reload| reload.to.is_none())
     }
 
     /// The page is about a line, so the rules of the line belong on it.

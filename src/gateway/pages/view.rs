@@ -76,6 +76,15 @@ impl PageState {
     }
 }
 
+/// Whether a page without a script comes again by itself: a reader may want to say when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refresh {
+    /// It does.
+    ByItself,
+    /// Only when asked to.
+    Paused,
+}
+
 /// A refusal to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProblemNote {
@@ -128,6 +137,8 @@ pub struct PageView {
     /// By how many seconds this page is later than others that wait for the same instant, where it
     /// reloads without a script.
     pub spread: u64,
+    /// Whether it comes again where no script runs.
+    pub refresh: Refresh,
     /// When it makes sense to try again, in ms, on refusals and failures.
     pub retry_after_ms: Option<u64>,
     /// Where to sign in, for [`PageState::SignIn`]; a path of the shop or an http(s) address.
@@ -163,6 +174,7 @@ impl PageView {
             stock: None,
             poll_after_ms: 5_000,
             spread: 0,
+            refresh: Refresh::ByItself,
             retry_after_ms: None,
             login_url: None,
             problem: None,

@@ -159,6 +159,8 @@ texts {
     away_slot: "Keep this page open now. If you lose it, come back: your turn is not lost.";
     once: "More tabs do not help";
     once_text: "One visitor has one place. Reloading or a second tab moves nobody.";
+    refresh_off: "Pause the refresh";
+    refresh_on: "Refresh by itself again";
     server_time_head: "Our clock:";
     seconds_one: "{} second";
     seconds_other: "{} seconds";
@@ -206,6 +208,8 @@ texts {
     js_offline: "No connection. Your place is kept; trying again.";
     js_busy: "Very busy. Your place is kept; trying again.";
     js_cookies: "Allow cookies for this site and reload: your place is kept in one.";
+    js_anew: "The draw begins anew, and you are in it again.";
+    js_stranger: "You came as a new visitor, so this place is a new one. A recovery code leads back to the old one.";
     js_title_ahead: "{} ahead";
 }}
 

@@ -28,6 +28,7 @@ mod plain_polls;
 mod proxied;
 mod redirects;
 mod returning;
+mod room_page;
 mod rpc;
 mod rpc_shop;
 mod secure;

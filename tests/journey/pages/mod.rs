@@ -1,5 +1,8 @@
 //! What our pages do by themselves in a real browser, whatever they are answered.
 
+mod joining;
+mod turning;
+
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use serde_json::{Value, json};
