@@ -215,7 +215,7 @@
   const miss = ({ place, run: current }) => {
     if (had && place.state === "none") {
       tried = false;
-      news = current > run ? words.anew : words.stranger;
+      news = !run ? "" : current > run ? words.anew : words.stranger;
     }
     had = hasPlace(place);
     run = current;
@@ -309,7 +309,7 @@
       await turn(key + status.opens_at);
       if (room.dataset.state !== page) listenAnew(told);
     }
-    await join();
+    await join().catch(noJoin);
   };
 
   const poll = async () => {

@@ -210,10 +210,10 @@ fn page(
     response
 }
 
-/// The ticket of somebody on the way to a page who still waits: the sale may have been put off, and
-/// the cookie would end before it. A place that is over is left to whatever another tab joins for.
+/// The ticket of somebody on the way to a page before the draw: the sale may have been put off, and
+/// the cookie would end before it. Later on another tab may know of a newer one.
 fn kept_ticket(asked: &Asked, sale: &SaleGate, showing: &Showing) -> Option<String> {
-    let waits = matches!(showing.status.place.state, PlaceState::Entered | PlaceState::Waiting);
+    let waits = showing.status.place.state == PlaceState::Entered;
     let ticket = showing.ticket.as_ref().filter(|_| waits && is_read(asked.method()))?;
     let is_page = asked.reader() == Reader::Person && !is_prefetch(asked.headers());
     ticket_cookie(asked, sale, ticket).filter(|_| is_page).map(str::to_owned)

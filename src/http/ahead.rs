@@ -98,10 +98,11 @@ where
     }
 
     /// Takes it back from hyper, which holds nothing of it then.
-    fn take_back(&self, hyper: Box<Hyper<S, V>>) -> Option<Stage<S, V>> {
+    fn take_back(&self, hyper: Hyper<S, V>) -> Option<Stage<S, V>> {
         let parts = hyper.into_parts()?;
         let (stream, service) = (parts.io.into_inner().stream, parts.service);
         if !parts.read_buf.is_empty() {
+            self.between.hand(&parts.read_buf);
             return Some(self.serve(parts.read_buf, stream, service));
         }
         self.waits.0.store(true, Ordering::Relaxed);
@@ -129,7 +130,7 @@ where
                         this.stage = Some(Stage::Served(hyper));
                         return Poll::Pending;
                     }
-                    this.stage = this.take_back(hyper);
+                    this.stage = this.take_back(*hyper);
                 }
                 Some(Stage::Waiting(mut stream, service)) => {
                     let read = if this.is_ending {

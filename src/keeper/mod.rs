@@ -177,8 +177,10 @@ impl Keeper {
         }
         if look.is_multiple_of(LOOKS_PER_CONTROL) {
             self.carry_control(&state.control).await?;
-            if state.control.max_active > 0 {
-                memory.inside = (state.control.epoch, self.room.inside().await?);
+            if state.control.max_active > 0
+                && let Some(inside) = self.room.inside().await?
+            {
+                memory.inside = (state.control.epoch, inside);
             }
         }
         Ok(())

@@ -287,7 +287,8 @@ async fn whoever_was_inside_when_redis_was_lost_still_fills_the_house() {
 
 #[tokio::test]
 async fn a_clock_of_redis_that_is_set_back_costs_a_pause_and_lets_nobody_in_too_fast() {
-    let ground = RoomGround::new("setback", 0, 20.0).await;
+    let mut ground = RoomGround::new("setback", 0, 20.0).await;
+    ground.file.max_active = 60;
     ground.keep().await;
     let room = ground.room().await;
     until_open(&room).await;
@@ -300,6 +301,13 @@ async fn a_clock_of_redis_that_is_set_back_costs_a_pause_and_lets_nobody_in_too_
     let ahead_ms = now_ms() + 3_600_000;
     let fields = [("sale_at", ahead_ms.to_string()), ("tick", (ahead_ms / 100).to_string())];
     set(&ground, "meter", &[("anchors", format!("0,{ahead_ms},20"))]).await;
+    // So many were let in then that the house is full until that hour is over.
+    let mut inside = redis::cmd("ZADD");
+    inside.arg(format!("stanchion:{{{}}}:active", ground.sale));
+    for buyer in 0..60 {
+        inside.arg(ahead_ms + 600_000).arg(format!("of-then-{buyer}"));
+    }
+    let () = ground.redis.command(&inside).await.unwrap();
     set(&ground, "room", &fields).await;
     let since = Instant::now();
     until_loaded_anew(&ground, &room, before_ms).await;

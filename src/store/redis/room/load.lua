@@ -27,13 +27,15 @@ put(control_key, given)
 
 -- An older copy knows who joined, whether entries are closed, and who was let in; all else it may be
 -- wrong about.
-local known = redis.call('HMGET', room_key, 'run', 'frozen')
+local known = redis.call('HMGET', room_key, 'run', 'frozen', 'sale_at')
+-- What a clock that was set back has let in ends long after now, and does not count before it began.
+local is_back = tonumber(known[3] or 0) - now > SET_BACK_MS
 redis.call('UNLINK', room_key, calls, meter_key, unpack(KEYS, 12))
-if epoch ~= given.epoch then
+if epoch ~= given.epoch or is_back then
   redis.call('UNLINK', active, undecided)
 end
--- They may do so still: nobody is let in in their stead.
-for buyer, ends in pairs(cjson.decode(ARGV[3])) do
+-- Who is inside may be so still: nobody is let in in their stead.
+for buyer, ends in pairs(is_back and {} or cjson.decode(ARGV[3])) do
   redis.call('ZADD', active, 'GT', ends, buyer)
 end
 -- But for numbers that were booked before a pause, which are void with their meter.
