@@ -215,7 +215,7 @@
   const miss = ({ place, run: current }) => {
     if (had && place.state === "none") {
       tried = false;
-      news = !run ? "" : current > run ? words.anew : words.stranger;
+      news = current > run ? words.anew : words.stranger;
     }
     had = hasPlace(place);
     run = current;
