@@ -34,7 +34,7 @@
   // The key of a join: the one that led to the place before, or the page's, which has none if
   // anybody may have seen it.
   const keyOf = (field) => {
-    field.value = stored("key") || field.value || crypto.getRandomValues(new BigUint64Array(2)).join("");
+    field.value = stored("key") || field.value || crypto.getRandomValues(new Uint32Array(4)).join("");
     stored("key", field.value);
     return field.value;
   };

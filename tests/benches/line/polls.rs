@@ -11,7 +11,9 @@ use super::house::{House, SALE, open_quota};
 use crate::rounds::{ROUNDS, say};
 use crate::yard::{Load, Nginx, Site, Table, Target};
 
-const TIME: Duration = Duration::from_secs(3);
+const TIME: Duration = Duration::from_secs(1);
+/// Many short rounds: machines are noisy for seconds at a time.
+const MANY: usize = 3 * ROUNDS;
 const CONNECTIONS: [usize; 2] = [64, 256];
 /// Visitors that poll; each request is the next one's.
 const VISITORS: u64 = 16_384;
@@ -33,7 +35,7 @@ pub(crate) fn measure() -> Result<()> {
     };
     let mut table = Table::default();
     let name = |what: &str, connections: usize| format!("{what}, {connections} connections");
-    for _ in 0..ROUNDS {
+    for _ in 0..MANY {
         for connections in CONNECTIONS {
             let load = Load::of(connections, TIME);
             for (what, target) in [
@@ -47,14 +49,13 @@ pub(crate) fn measure() -> Result<()> {
     }
     table.tell()?;
     for connections in CONNECTIONS {
-        let [file, polls, joins] =
-            [FILE, POLLS, JOINS].map(|what| table.of(&name(what, connections)));
+        let [file, polls, joins] = [FILE, POLLS, JOINS].map(|what| name(what, connections));
         say(&format!(
             "{connections} connections: polls : nginx {:.2} (bar 1.2), cpu {:.2} (bar 0.8), \
              joins : polls {:.2} (bar 0.5)",
-            polls.per_second / file.per_second,
-            polls.cpu_us / file.cpu_us,
-            joins.per_second / polls.per_second,
+            table.ratio(&polls, &file, |seen| seen.per_second),
+            table.ratio(&polls, &file, |seen| seen.cpu_us),
+            table.ratio(&joins, &polls, |seen| seen.per_second),
         ))?;
     }
     Ok(())

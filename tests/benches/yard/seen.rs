@@ -45,6 +45,16 @@ impl Table {
         found.map_or_else(Seen::default, |(_, all)| Seen::median(all))
     }
 
+    /// The median of a figure of one name to that of another in the same round, which is steadier
+    /// than the ratio of their medians where a machine is not.
+    pub(crate) fn ratio(&self, one: &str, other: &str, figure: fn(&Seen) -> f64) -> f64 {
+        let all = |name: &str| {
+            let found = self.0.iter().find(|(known, _)| known == name);
+            found.map_or(&[][..], |(_, all)| all).iter().map(figure)
+        };
+        median(&all(one).zip(all(other)).map(|(one, other)| one / other).collect::<Vec<_>>())
+    }
+
     /// Tells all medians, with the rates of each round.
     pub(crate) fn tell(&self) -> Result<()> {
         say(&format!("{:<44}{:>10}{:>9}{:>9}{:>9}", "", "per s", "p50 us", "p99 us", "cpu us"))?;
