@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::{Builder, UpgradeableConnection};
 use hyper::service::Service;
@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::between::Between;
 use super::body::Body;
 use super::quick::Quickened;
+use super::resumed::Resumed;
 
 /// What is read at once: as much as hyper reads first.
 const READ_BYTES: usize = 8 * 1024;
@@ -44,7 +45,7 @@ impl Waits {
     }
 }
 
-type Hyper<S, V> = UpgradeableConnection<TokioIo<Begun<Quickened<S>>>, V>;
+type Hyper<S, V> = UpgradeableConnection<TokioIo<Resumed<Quickened<S>>>, V>;
 
 /// A connection, with or without hyper.
 pub(super) struct Ahead<S, V>
@@ -93,14 +94,14 @@ where
     /// Takes the connection, what was read of it first.
     fn serve(&self, read: Bytes, stream: Quickened<S>, service: V) -> Stage<S, V> {
         self.waits.0.store(false, Ordering::Relaxed);
-        let io = TokioIo::new(Begun { read, stream });
+        let io = TokioIo::new(Resumed::new(stream, read, 0));
         Stage::Served(Box::new(self.builder.serve_connection(io, service).with_upgrades()))
     }
 
     /// Takes it back from hyper, which holds nothing of it then.
     fn take_back(&self, hyper: Hyper<S, V>) -> Option<Stage<S, V>> {
         let parts = hyper.into_parts()?;
-        let (stream, service) = (parts.io.into_inner().stream, parts.service);
+        let (stream, service) = (parts.io.into_inner().into_inner(), parts.service);
         if !parts.read_buf.is_empty() {
             self.between.hand(&parts.read_buf);
             return Some(self.serve(parts.read_buf, stream, service));
@@ -173,60 +174,4 @@ where
         ready!(Pin::new(stream).poll_read(context, &mut read))?;
         Poll::Ready(Ok(Bytes::copy_from_slice(read.filled())))
     })
-}
-
-/// A stream of which something was read already.
-struct Begun<S> {
-    read: Bytes,
-    stream: S,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Begun<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.read.is_empty() {
-            return Pin::new(&mut this.stream).poll_read(context, buffer);
-        }
-        let length = this.read.len().min(buffer.remaining());
-        buffer.put_slice(&this.read[..length]);
-        this.read.advance(length);
-        if this.read.is_empty() {
-            this.read = Bytes::new();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Begun<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
-    }
 }

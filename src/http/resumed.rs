@@ -1,5 +1,5 @@
-//! A socket on which a request was written and something read before hyper gets it. Hyper writes
-//! another request, which is dropped, and reads what came back to the first.
+//! A socket of which something was read before hyper gets it, and on which a request may have been
+//! written: hyper writes another one then, which is dropped, and reads what came back to the first.
 
 use std::io;
 use std::pin::Pin;
@@ -20,6 +20,10 @@ pub(super) struct Resumed<S> {
 impl<S> Resumed<S> {
     pub(super) fn new(inner: S, read: Bytes, dropped: usize) -> Self {
         Self { inner, read, dropped }
+    }
+
+    pub(super) fn into_inner(self) -> S {
+        self.inner
     }
 
     /// How much of this goes nowhere.
