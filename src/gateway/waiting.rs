@@ -47,7 +47,7 @@ struct ClaimBody {
     key: Option<String>,
 }
 
-/// What a join is told beyond the status; never longer.
+/// What a join is told seldom takes more.
 const JOINED_BYTES: usize = 1024;
 
 /// `POST …/join`.
