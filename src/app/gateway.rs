@@ -20,6 +20,7 @@ use crate::http::cores::Core;
 use crate::http::guests::{Caps, Guests};
 use crate::http::listener::{self, Options, Peer};
 use crate::http::quick::Quick;
+use crate::http::received::Received;
 use crate::http::tls::{Certificates, PairFiles};
 use crate::ops::health::Health;
 use crate::room::metrics::RoomMetrics;
@@ -148,7 +149,9 @@ fn serve(
             stream_drain: parts.settings.public.stream_drain_timeout.duration(),
         };
         let gateway = Arc::clone(gateway);
-        let handler = move |request: Request<Incoming>, peer: Peer| gateway.handle(request, peer);
+        let handler = move |request: Request<Incoming>, peer: Peer| {
+            gateway.handle(request.map(Received::from), peer)
+        };
         let socket = socket.into_std()?;
         let stage = parts.life.public();
         for core in &cores {

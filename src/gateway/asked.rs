@@ -1,6 +1,6 @@
 //! One request on its way through the pipeline.
 
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::Body as HttpBody;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, Version};
@@ -13,6 +13,7 @@ use crate::http::client_ip::Client;
 use crate::http::guard::{Head, Upgrade};
 use crate::http::listener::Peer;
 use crate::http::proxy;
+use crate::http::received::Received;
 
 /// Longest path to come back to, in bytes.
 const BACK_BYTES_MAX: usize = 8 * 1024;
@@ -24,7 +25,7 @@ pub(super) struct Asked {
     /// Method, target, headers and upgrade.
     pub(super) parts: Parts,
     /// Taken by whoever reads or forwards it.
-    pub(super) body: Option<Incoming>,
+    pub(super) body: Option<Received>,
     /// Whoever took the body left some of it: what follows on the connection is no request.
     pub(super) spoilt: bool,
     /// What the guard found.
@@ -46,7 +47,7 @@ pub(super) struct Asked {
 impl Asked {
     /// Takes a checked request apart.
     pub(super) fn new(
-        request: Request<Incoming>,
+        request: Request<Received>,
         head: Head,
         (client, peer): (Client, Peer),
         path: Canonical,
@@ -135,7 +136,7 @@ impl Asked {
     /// connection must close, or the rest of the body would be read as a request.
     pub(super) async fn drop_body(&mut self) -> Drained {
         match self.body.take() {
-            Some(body) if !body.is_end_stream() => {
+            Some(Received::Coming(body)) if !body.is_end_stream() => {
                 // Who waits for our 100 has sent nothing, and shall not.
                 if self.parts.headers.contains_key(header::EXPECT) {
                     return Drained::Cut;

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, Either, Ready, ready};
-use hyper::body::Incoming;
+use futures_util::future::{Either, ready};
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response};
 
@@ -19,9 +18,8 @@ use crate::http::body::{Body, Drained};
 use crate::http::client_ip::Client;
 use crate::http::guard;
 use crate::http::listener::Peer;
-
-/// An answer that is there already, or one that may have to wait for others.
-pub type Answering = Either<Ready<Response<Body>>, BoxFuture<'static, Response<Body>>>;
+use crate::http::quick::Answering;
+use crate::http::received::Received;
 
 /// What the last step needs to know of a request.
 struct Outside {
@@ -33,7 +31,7 @@ struct Outside {
 impl Gateway {
     /// Answers one request; whatever goes wrong is an answer too, a fault of ours as well. What need not wait is answered
     /// at once, and the rest is boxed: a connection has no room for it while it is idle.
-    pub fn handle(self: &Arc<Self>, request: Request<Incoming>, peer: Peer) -> Answering {
+    pub fn handle(self: &Arc<Self>, request: Request<Received>, peer: Peer) -> Answering {
         let method = request.method().clone();
         let origin = request.headers().get(header::ORIGIN).cloned();
         let client = Client::find(peer.address, peer.tls, request.headers(), &self.trusted);
@@ -76,7 +74,7 @@ impl Gateway {
     #[expect(clippy::result_large_err, reason = "an answer on its way out, not carried further")]
     fn checked(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<Received>,
         client: Client,
         peer: Peer,
     ) -> Result<Box<Asked>, Response<Body>> {

@@ -63,7 +63,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use accounts::AccountsError;
-pub use door::Answering;
 pub use sale::SaleError;
 
 use crate::clock::{Clock, RoomClock};

@@ -1,7 +1,6 @@
 //! One request from its head to its response, in named steps:
 //! check → identify → route → limit → own | forward | wait → respond. `door` has the first and the last.
 
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
@@ -23,6 +22,7 @@ use crate::domain::limits::{AddressKey, Deed, Subject};
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::Body;
 use crate::http::guard::{self, HeadFault};
+use crate::http::received::Received;
 
 impl Gateway {
     /// Step 2 and 3: whom it is for, and where it goes.
@@ -351,7 +351,7 @@ impl Gateway {
     }
 
     /// A head that is not to be believed ends its connection.
-    pub(super) fn faulty(&self, request: &Request<Incoming>, fault: HeadFault) -> Response<Body> {
+    pub(super) fn faulty(&self, request: &Request<Received>, fault: HeadFault) -> Response<Body> {
         let mut response = if fault == HeadFault::ServerItself {
             respond::bare(StatusCode::NO_CONTENT)
         } else {

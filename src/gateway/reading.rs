@@ -10,6 +10,7 @@ use super::asked::Asked;
 use super::fields;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::http::body::{self, CollectError};
+use crate::http::received::Received;
 
 /// Longest body that our own endpoints read.
 const OWN_BODY_BYTES_MAX: usize = 64 * 1024;
@@ -41,7 +42,11 @@ impl Asked {
 
     /// Reads the body whole.
     pub(super) async fn read(&mut self) -> Result<Bytes, Refusal> {
-        let Some(incoming) = self.body.take() else { return Ok(Bytes::new()) };
+        let incoming = match self.body.take() {
+            Some(Received::Coming(incoming)) => incoming,
+            Some(Received::Here(bytes)) => return Ok(bytes),
+            None => return Ok(Bytes::new()),
+        };
         let read = body::collect(incoming, OWN_BODY_BYTES_MAX, OWN_BODY_TIME_MAX).await;
         read.map_err(|error| match error {
             CollectError::TooLarge(_) => Refusal::new(Problem::BodyTooLarge, error.to_string()),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The next bytes begin a request.
 const BETWEEN: u8 = 0;
-/// The same, and the last one was answered without hyper.
+/// The same, and the last one is answered without hyper.
 const QUICK: u8 = 4;
 /// Hyper was given one whole request without a body.
 const ASKED: u8 = 1;
@@ -30,13 +30,13 @@ impl Between {
         matches!(self.0.load(Ordering::Relaxed), BETWEEN | QUICK)
     }
 
-    /// The same, and the last request was answered without hyper.
+    /// The same, and the last request is answered without hyper.
     pub(super) fn is_quick(&self) -> bool {
         self.0.load(Ordering::Relaxed) == QUICK
     }
 
-    /// A request was answered without hyper.
-    pub(super) fn answered(&self) {
+    /// A request is answered without hyper; none follows before.
+    pub(super) fn take(&self) {
         self.step(BETWEEN, QUICK);
     }
 

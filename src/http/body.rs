@@ -33,6 +33,14 @@ impl Body {
         Self { of, answer: None }
     }
 
+    /// Its bytes, if they are all there.
+    pub(super) fn into_whole(self) -> Option<Bytes> {
+        match self.of {
+            Of::Bytes(bytes) => Some(bytes),
+            Of::Stream(_) => None,
+        }
+    }
+
     /// The same, told of when it is over.
     pub(super) fn answering(mut self, answer: Answer) -> Self {
         self.answer = Some(answer);

@@ -37,6 +37,7 @@ mod pause;
 pub mod proxy;
 mod proxy_protocol;
 pub mod quick;
+pub mod received;
 mod rest;
 mod resumed;
 mod shared;

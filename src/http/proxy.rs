@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either};
-use hyper::body::{Body as HttpBody, Incoming};
+use hyper::body::Body as HttpBody;
 use hyper::header;
 use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Request, Response, StatusCode, Version};
@@ -24,6 +24,7 @@ use super::hop;
 use super::onward::onward;
 use super::paced::{Paced, Progress};
 use super::patience::Pace;
+use super::received::Received;
 use super::trailers::{Clean, Cleaned};
 use super::tunnel;
 use super::under_way::Place;
@@ -90,7 +91,7 @@ impl Proxy {
     /// No `async`, which would keep the request twice; and what most requests are not is boxed.
     pub fn forward<'a>(
         &'a self,
-        request: Request<Incoming>,
+        request: Request<Received>,
         head: &'a Head,
         ends: impl FnOnce() -> BoxFuture<'static, ()> + Send + 'a,
         place: Place,
@@ -116,7 +117,7 @@ impl Proxy {
     /// The same with a body, an upgrade, or HTTP/2 to the service.
     async fn forward_any(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<Received>,
         head: &Head,
         ends: impl FnOnce() -> BoxFuture<'static, ()>,
         place: Place,
@@ -282,6 +283,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
+    use hyper::body::Incoming;
+
     use super::*;
     use crate::http::guard::Sizes;
     use crate::http::listener::{self, Options};
@@ -321,6 +324,7 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let handler = move |request: Request<Incoming>, _| {
+            let request = request.map(Received::from);
             let proxy = Arc::clone(&proxy);
             async move {
                 let head = guard::check(&request, &Sizes::default()).unwrap();

@@ -1,12 +1,12 @@
-//! A poll answered from its bytes: what most requests to a gateway are, all alike but for the
-//! ticket. Anything out of the ordinary takes the long road, which would give the same answer.
+//! Without hyper: a poll answered from its bytes, which most requests to a gateway are, all alike but
+//! for the ticket; and calls of ours, the road that all requests take. Anything out of the ordinary
+//! is for hyper, and would be given the same answer.
 
 mod poll;
 
 use std::cell::RefCell;
 use std::fmt::Write;
-use std::sync::LazyLock;
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock};
 
 use hyper::header::HeaderValue;
 
@@ -14,17 +14,26 @@ use super::Gateway;
 use super::https::HSTS;
 use super::limiter::Standing;
 use super::respond;
-use crate::clock::{Clock, SystemClock};
 use crate::http::listener::Peer;
-use crate::http::quick::Quick;
+use crate::http::quick::{Answering, Quick, whole, with_date};
 use poll::Poll;
 
+/// How calls of ours begin, which are answered by what is there at once.
+const CALL: &[u8] = b"POST /_stanchion/";
 /// What a body is seldom longer than.
 const BODY_BYTES: usize = 1024;
 
 impl Quick for Gateway {
     fn answer(&self, request: &[u8], peer: &Peer, out: &mut Vec<u8>) -> bool {
         request.len() <= self.sizes.head && self.poll(request, peer, out).is_some()
+    }
+
+    fn begin(self: Arc<Self>, request: &[u8], peer: &Peer) -> Option<Answering> {
+        if !request.starts_with(CALL) {
+            return None;
+        }
+        let request = whole::read(request, &self.sizes)?;
+        Some(self.handle(request, peer.clone()))
     }
 }
 
@@ -108,21 +117,6 @@ impl std::fmt::Write for Text<'_> {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())
     }
-}
-
-/// `Date`, put into words once a second on each core.
-fn with_date<T>(tell: impl FnOnce(&str) -> T) -> T {
-    thread_local! {
-        static DATE: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
-    }
-    let second = SystemClock.now_ms() / 1000;
-    DATE.with_borrow_mut(|(told, date)| {
-        if *told != second {
-            *date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second));
-            *told = second;
-        }
-        tell(date)
-    })
 }
 
 #[cfg(test)]

@@ -5,18 +5,24 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::http::body;
 use crate::http::bounds::Bounds;
+use crate::http::guard::Sizes;
 use crate::http::guests::Guest;
 use crate::http::life::Life;
 use crate::http::listener::Options;
 use crate::http::stall::Lingering;
 
-/// Answers exactly `GET /quick/N`, whatever fields follow.
-struct Numbers;
+/// Answers exactly `GET /quick/N`, whatever fields follow, and begins to answer `POST /call/N`.
+#[derive(Default)]
+struct Numbers {
+    /// Calls wait for it, if there is one.
+    word: Option<Arc<Semaphore>>,
+}
 
 impl Quick for Numbers {
     fn answer(&self, request: &[u8], _: &Peer, out: &mut Vec<u8>) -> bool {
@@ -29,18 +35,42 @@ impl Quick for Numbers {
         out.extend_from_slice(head.as_bytes());
         true
     }
+
+    fn begin(self: Arc<Self>, request: &[u8], _: &Peer) -> Option<Answering> {
+        let request = whole::read(request, &Sizes::default())?;
+        let number = request.uri().path().strip_prefix("/call/")?.to_owned();
+        Some(Either::Right(Box::pin(async move {
+            match &self.word {
+                Some(word) => drop(word.acquire().await),
+                None => tokio::task::yield_now().await,
+            }
+            let body = body::collect(request.into_body(), 4096, Duration::from_secs(5)).await;
+            let told = format!("call {number} {}", body.unwrap().len());
+            let mut response = Response::new(body::full(told));
+            if number == "last" {
+                let close = hyper::header::HeaderValue::from_static("close");
+                response.headers_mut().insert(hyper::header::CONNECTION, close);
+            }
+            response
+        })))
+    }
 }
 
 /// Serves one connection; what is not quick is told what reached hyper.
 async fn serve(stream: tokio::io::DuplexStream) {
-    serve_until(stream, CancellationToken::new(), Bounds::default()).await;
+    serve_by(Numbers::default(), stream, CancellationToken::new(), Bounds::default()).await;
 }
 
-async fn serve_until(stream: tokio::io::DuplexStream, stop: CancellationToken, bounds: Bounds) {
+async fn serve_by(
+    numbers: Numbers,
+    stream: tokio::io::DuplexStream,
+    stop: CancellationToken,
+    bounds: Bounds,
+) {
     let guest = Arc::new(Guest::uncounted());
     let address = ([127, 0, 0, 1], 1).into();
     let peer = Peer { address, tls: false, presented: None, guest };
-    let options = Options { quick: Some(Arc::new(Numbers)), bounds, ..Options::default() };
+    let options = Options { quick: Some(Arc::new(numbers)), bounds, ..Options::default() };
     let life = Life::new(peer, Lingering::new(), stop, Arc::new(options));
     life.http1(stream, |request, _| async move {
         let (parts, incoming) = request.into_parts();
@@ -63,6 +93,8 @@ enum Sent {
     Head,
     /// Its body reads like a quick one.
     Post,
+    /// The same, answered later without hyper.
+    Call,
     Chunked,
 }
 
@@ -82,6 +114,9 @@ impl Sent {
             Self::Post => format!(
                 "POST /{number} HTTP/1.1\r\nHost: a\r\ncontent-length: {length}\r\n\r\n{LURE}"
             ),
+            Self::Call => format!(
+                "POST /call/{number} HTTP/1.1\r\nHost: a\r\ncontent-length: {length}\r\n\r\n{LURE}"
+            ),
             Self::Chunked => format!(
                 "POST /{number} HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n\
                  {length:x}\r\n{LURE}\r\n0\r\n\r\n"
@@ -94,6 +129,7 @@ impl Sent {
             Self::Quick => format!("quick {number}"),
             Self::Get | Self::Lure | Self::Bare => format!("GET /{number} 0"),
             Self::Head => String::new(),
+            Self::Call => format!("call {number} {}", LURE.len()),
             Self::Post | Self::Chunked => format!("POST /{number} {}", LURE.len()),
         }
     }
@@ -102,6 +138,7 @@ impl Sent {
 fn sent() -> impl Strategy<Value = Sent> {
     prop_oneof![
         4 => Just(Sent::Quick),
+        3 => Just(Sent::Call),
         2 => Just(Sent::Get),
         1 => Just(Sent::Lure),
         1 => Just(Sent::Bare),
@@ -158,6 +195,17 @@ fn bodies(mut text: &str) -> Vec<String> {
     bodies
 }
 
+/// One that was not alone in its piece is answered by hyper.
+fn by_whomever(told: String) -> String {
+    if let Some(number) = told.strip_prefix("GET /quick/") {
+        format!("quick {}", number.trim_end_matches(" 0"))
+    } else if let Some(call) = told.strip_prefix("POST /call/") {
+        format!("call {call}")
+    } else {
+        told
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -183,11 +231,7 @@ proptest! {
         let told = runtime.block_on(async {
             tokio::time::timeout(Duration::from_secs(20), answers(&requests, &cuts, pause)).await
         });
-        // One that was not alone in its piece is answered by hyper.
-        let told: Vec<_> = told.unwrap().into_iter().map(|told| match told.strip_prefix("GET /quick/") {
-            Some(number) => format!("quick {}", number.trim_end_matches(" 0")),
-            None => told,
-        }).collect();
+        let told: Vec<_> = told.unwrap().into_iter().map(by_whomever).collect();
         prop_assert_eq!(told, wanted);
     }
 }
@@ -198,17 +242,18 @@ async fn a_quick_request_after_one_of_hypers_without_a_body_is_quick_again() {
     let serving = tokio::spawn(serve(near));
     let mut all = String::new();
     for round in 0..3 {
-        for request in [Sent::Quick, Sent::Get, Sent::Quick, Sent::Post] {
+        for request in [Sent::Quick, Sent::Get, Sent::Call, Sent::Quick, Sent::Post] {
             far.write_all(request.request(round).as_bytes()).await.unwrap();
             let mut answer = [0; 512];
             let length = far.read(&mut answer).await.unwrap();
-            let text = std::str::from_utf8(&answer[..length]).unwrap();
-            // Hyper's answers are dated, those beneath it are not.
-            let by = if text.contains("date: ") { "hyper" } else { "quick" };
-            write!(all, "{by} ").unwrap();
+            let (_, told) =
+                std::str::from_utf8(&answer[..length]).unwrap().rsplit_once('\n').unwrap();
+            let by_hyper = told.starts_with("GET") || told.starts_with("POST");
+            write!(all, "{} ", if by_hyper { "hyper" } else { "quick" }).unwrap();
         }
     }
-    let (first, then) = ("quick hyper quick hyper ", "hyper hyper hyper hyper ");
+    let first = "quick hyper quick quick hyper ";
+    let then = "hyper hyper hyper hyper hyper ";
     assert_eq!(all, [first, then, then].concat(), "after a body nobody knows where hyper is");
     drop(far);
     serving.await.unwrap();
@@ -262,7 +307,7 @@ async fn whoever_asks_nothing_more_is_let_go_in_time_and_at_once_when_the_doors_
             let stop = CancellationToken::new();
             let head = Duration::from_millis(if closes { 600_000 } else { 50 });
             let bounds = Bounds { head, ..Bounds::default() };
-            let serving = tokio::spawn(serve_until(near, stop.clone(), bounds));
+            let serving = tokio::spawn(serve_by(Numbers::default(), near, stop.clone(), bounds));
             ask(&mut far, requests).await;
             if closes {
                 stop.cancel();
@@ -273,4 +318,81 @@ async fn whoever_asks_nothing_more_is_let_go_in_time_and_at_once_when_the_doors_
             serving.await.unwrap();
         }
     }
+}
+
+/// A connection whose calls wait for a word.
+struct Waiting {
+    far: tokio::io::DuplexStream,
+    word: Arc<Semaphore>,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Waiting {
+    /// With a call under way.
+    async fn begun(call: &str) -> Self {
+        let (near, mut far) = tokio::io::duplex(4096);
+        let (word, stop) = (Arc::new(Semaphore::new(0)), CancellationToken::new());
+        let numbers = Numbers { word: Some(Arc::clone(&word)) };
+        let serving = tokio::spawn(serve_by(numbers, near, stop.clone(), Bounds::default()));
+        let call = format!("POST /call/{call} HTTP/1.1\r\nHost: a\r\n\r\n");
+        far.write_all(call.as_bytes()).await.unwrap();
+        while Arc::strong_count(&word) < 2 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        Self { far, word, stop, serving }
+    }
+
+    /// All that comes until the end.
+    async fn rest(mut self) -> Vec<String> {
+        let mut text = String::new();
+        let read = self.far.read_to_string(&mut text);
+        tokio::time::timeout(Duration::from_secs(20), read).await.unwrap().unwrap();
+        drop(self.far);
+        self.serving.await.unwrap();
+        bodies(&text)
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_while_a_call_is_answered_comes_after_it() {
+    let mut waiting = Waiting::begun("1").await;
+    let more = [Sent::Quick.request(2), Sent::Call.request(3), Sent::Get.request(4)].concat();
+    waiting.far.write_all(more.as_bytes()).await.unwrap();
+    let last = "GET /5 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    waiting.far.write_all(last.as_bytes()).await.unwrap();
+    waiting.word.add_permits(9);
+    let told: Vec<_> = waiting.rest().await.into_iter().map(by_whomever).collect();
+    let third = format!("call 3 {}", LURE.len());
+    assert_eq!(told, ["call 1 0", "quick 2", third.as_str(), "GET /4 0", "GET /5 0"]);
+}
+
+#[tokio::test]
+async fn nobody_goes_on_with_a_call_whose_client_has_gone() {
+    let Waiting { far, word, serving, .. } = Waiting::begun("1").await;
+    drop(far);
+    tokio::time::timeout(Duration::from_secs(20), serving).await.unwrap().unwrap();
+    assert_eq!(Arc::strong_count(&word), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_is_under_way_when_the_doors_close_is_answered() {
+    let waiting = Waiting::begun("1").await;
+    waiting.stop.cancel();
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
+    waiting.word.add_permits(1);
+    assert_eq!(waiting.rest().await, ["call 1 0"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_says_that_it_is_the_last_one_is() {
+    let mut waiting = Waiting::begun("last").await;
+    waiting.far.write_all(Sent::Quick.request(2).as_bytes()).await.unwrap();
+    waiting.word.add_permits(9);
+    assert_eq!(waiting.rest().await, ["call last 0"]);
 }
