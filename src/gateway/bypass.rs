@@ -72,14 +72,14 @@ impl Gateway {
             && matches!(express::may_send_on(asked, sale).await, Ok(true));
         if is_sent_on {
             let moved = respond::see_other(asked.again());
-            return Some(Ok(waiting::with_pass(moved, asked, sale, pass.token)));
+            return Some(Ok(waiting::with_pass(moved, asked, sale, &pass.token)));
         }
         let permit = Permit::of(visitor, &pass, &sale.room);
         let forwarded = self.shop.forward(asked, &permit).await;
         Some(forwarded.map(|mut response| {
             // It sets a pass: nobody else may be given this answer.
             nobody_else(response.headers_mut());
-            waiting::with_pass(response, asked, sale, pass.token)
+            waiting::with_pass(response, asked, sale, &pass.token)
         }))
     }
 
@@ -118,7 +118,7 @@ impl Gateway {
         let go_on = go_on.map_or_else(|| sale.way_in(), str::to_owned);
         // Who is in already needs no second use.
         if let Some(pass) = &visitor.pass {
-            return Ok(admitted(asked, sale, wire, pass.clone(), &go_on));
+            return Ok(admitted(asked, sale, wire, pass, &go_on));
         }
         sale.room.may_sign()?;
         let said = self.keys.read_pass(brought.pass.trim()).filter(|p| p.sale == *sale.id());
@@ -133,7 +133,7 @@ impl Gateway {
         let sub = self.keys.pass_subject(sale.id(), &said.id.to_string(), using.number);
         let account = visitor.account_id().cloned();
         let (admission, token) = sale.room.admit_outside(Origin::Pass, sub, account, true).await;
-        Ok(admitted(asked, sale, wire, Pass { admission, token }, &go_on))
+        Ok(admitted(asked, sale, wire, &Pass { admission, token }, &go_on))
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn admitted(
     asked: &Asked,
     sale: &SaleGate,
     wire: Wire,
-    pass: Pass,
+    pass: &Pass,
     go_on: &str,
 ) -> Response<Body> {
     let response = match wire {
@@ -169,7 +169,7 @@ pub(super) fn admitted(
             respond::json(StatusCode::OK, &answer, Kind::Own)
         }
     };
-    waiting::with_pass(response, asked, sale, pass.token)
+    waiting::with_pass(response, asked, sale, &pass.token)
 }
 
 fn redeem_key(asked: &Asked, field: Option<String>) -> Result<String, Refusal> {

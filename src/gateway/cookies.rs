@@ -1,7 +1,6 @@
 //! Our two cookies: their names, reading and setting them, and hiding them from the shop.
 
 use bytes::BytesMut;
-use cookie::{Cookie, SameSite};
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderValue};
 
@@ -9,6 +8,8 @@ use crate::domain::id::SaleId;
 
 /// Cookies of one name that are looked at; an attacker may toss in more.
 const SAME_NAME_MAX: usize = 4;
+/// What a `Set-Cookie` line takes beside its value.
+const ATTRIBUTES_BYTES: usize = 192;
 
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,14 @@ impl Names {
     /// Those of tickets and of passes, as the visitor sees the host.
     fn both(&self, https: bool) -> &[String; 2] {
         if https { &self.secure } else { &self.plain }
+    }
+
+    fn of_kind(&self, kind: Kind, https: bool) -> &str {
+        let [ticket, pass] = self.both(https);
+        match kind {
+            Kind::Ticket => ticket,
+            Kind::Pass => pass,
+        }
     }
 }
 
@@ -120,27 +129,25 @@ pub(super) fn values<'a>(
 /// its own end in any case.
 pub(super) fn set(
     kind: Kind,
-    sale: &SaleId,
+    names: &Names,
     https: bool,
-    value: String,
+    value: &str,
     seconds: Option<u64>,
 ) -> Option<HeaderValue> {
-    let cookie = Cookie::build((name(kind, sale, https), value))
-        .path("/")
-        .http_only(true)
-        .secure(https)
-        .same_site(SameSite::Lax);
-    let mut line = cookie.build().to_string();
-    if let Some(seconds) = seconds {
-        line.push_str("; Max-Age=");
-        line.push_str(&seconds.to_string());
+    let mut line = BytesMut::with_capacity(value.len() + ATTRIBUTES_BYTES);
+    let mut digits = itoa::Buffer::new();
+    let age = seconds.map_or(["", ""], |seconds| ["; Max-Age=", digits.format(seconds)]);
+    let secure = if https { "; Secure" } else { "" };
+    let parts = [names.of_kind(kind, https), "=", value, "; HttpOnly; SameSite=Lax", secure];
+    for part in parts.into_iter().chain(["; Path=/"]).chain(age) {
+        line.extend_from_slice(part.as_bytes());
     }
-    HeaderValue::from_str(&line).ok()
+    HeaderValue::from_maybe_shared(line.freeze()).ok()
 }
 
 /// A `Set-Cookie` line that ends a cookie.
-pub(super) fn end(kind: Kind, sale: &SaleId, https: bool) -> Option<HeaderValue> {
-    set(kind, sale, https, String::new(), Some(0))
+pub(super) fn end(kind: Kind, names: &Names, https: bool) -> Option<HeaderValue> {
+    set(kind, names, https, "", Some(0))
 }
 
 /// Takes our cookies out of the Cookie header; the others keep their bytes.
@@ -248,14 +255,19 @@ mod tests {
 
     #[test]
     fn over_https_a_cookie_is_bound_to_host_and_scheme() {
-        let line = set(Kind::Pass, &sale(), true, "v".into(), None).unwrap();
+        let names = Names::of(&sale());
+        let line = set(Kind::Pass, &names, true, "v", None).unwrap();
         let text = line.to_str().unwrap();
         assert!(text.starts_with("__Host-stanchion-pass-drop=v;"), "{text}");
         for part in ["HttpOnly", "SameSite=Lax", "Secure", "Path=/"] {
             assert!(text.contains(part), "{text}");
         }
-        let plain = set(Kind::Pass, &sale(), false, "v".into(), None).unwrap();
+        assert!(!text.contains("Max-Age"), "{text}");
+        let plain = set(Kind::Pass, &names, false, "v", None).unwrap();
         assert!(plain.to_str().unwrap().starts_with("stanchion-pass-drop=v;"));
         assert!(!plain.to_str().unwrap().contains("Secure"));
+        let long = set(Kind::Ticket, &names, false, "v", Some(60)).unwrap();
+        assert_eq!(long, "stanchion-ticket-drop=v; HttpOnly; SameSite=Lax; Path=/; Max-Age=60");
+        assert!(end(Kind::Pass, &names, false).unwrap().to_str().unwrap().ends_with("; Max-Age=0"));
     }
 }

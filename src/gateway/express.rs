@@ -43,7 +43,7 @@ pub(super) async fn claim_here(
                 showing.cookies.push((Token::Pass, token));
                 return None;
             }
-            Some(waiting::with_pass(respond::see_other(asked.again()), asked, sale, token))
+            Some(waiting::with_pass(respond::see_other(asked.again()), asked, sale, &token))
         }
         Ok(Claimed::Wait { slot_ms, .. }) => {
             showing.book(slot_ms);
@@ -108,7 +108,7 @@ pub(super) async fn straight_through(
         && let Some(mut moved) = claim_here(asked, sale, &place.ticket, showing).await
     {
         for (kind, token) in showing.cookies.drain(..) {
-            waiting::set_cookie(&mut moved, kind, sale, asked.client.https, token);
+            waiting::set_cookie(&mut moved, kind, sale, asked.client.https, &token);
         }
         return Ok(Some(moved));
     }

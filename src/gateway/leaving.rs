@@ -83,5 +83,5 @@ pub(super) async fn recover(
     }
     let owner = visitor.with_ticket(ticket);
     let place = waiting::take_place(asked, sale, &owner, waiting::fresh_key()).await?;
-    Ok(waiting::joined(asked, sale, place, wire, body.next.as_deref()))
+    Ok(waiting::joined(asked, sale, &place, wire, body.next.as_deref()))
 }

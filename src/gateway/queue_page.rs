@@ -205,7 +205,7 @@ fn page(
         end_dead_ticket(&mut response, asked, sale);
     }
     for (kind, token) in cookies {
-        waiting::set_cookie(&mut response, kind, sale, asked.client.https, token);
+        waiting::set_cookie(&mut response, kind, sale, asked.client.https, &token);
     }
     response
 }

@@ -214,7 +214,7 @@ pub(super) fn hand_out(
     let Some(pass) = visitor.pass.as_ref().filter(|_| visitor.renewal == Renewal::Done) else {
         return;
     };
-    waiting::set_cookie(response, Token::Pass, sale, asked.client.https, pass.token.clone());
+    waiting::set_cookie(response, Token::Pass, sale, asked.client.https, &pass.token);
     if visitor.pass_by_header {
         put(response.headers_mut(), STANCHION_ADMISSION, &pass.token);
     }

@@ -58,7 +58,7 @@ pub(super) fn hand_out(
     tied: Option<String>,
 ) -> Response<Body> {
     if let Some(token) = tied {
-        waiting::set_cookie(&mut response, Token::Ticket, sale, asked.client.https, token);
+        waiting::set_cookie(&mut response, Token::Ticket, sale, asked.client.https, &token);
     }
     response
 }

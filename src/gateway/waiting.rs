@@ -61,7 +61,7 @@ pub(super) async fn join(
     let body: JoinBody = asked.read_as().await?;
     let key = join_key(asked, &body)?;
     match take_place(asked, sale, visitor, key.clone()).await {
-        Ok(place) => Ok(joined(asked, sale, place, wire, body.next.as_deref())),
+        Ok(place) => Ok(joined(asked, sale, &place, wire, body.next.as_deref())),
         Err(refusal)
             if wire == Wire::Form && asked.reader() == Reader::Person && is_passing(&refusal) =>
         {
@@ -76,7 +76,7 @@ pub(super) async fn join(
 pub(super) fn joined(
     asked: &Asked,
     sale: &SaleGate,
-    place: Place,
+    place: &Place,
     wire: Wire,
     next: Option<&str>,
 ) -> Response<Body> {
@@ -84,10 +84,10 @@ pub(super) fn joined(
         Wire::Form => respond::see_other(&way_back(sale, next)),
         Wire::Json => {
             let status = if place.known { StatusCode::OK } else { StatusCode::CREATED };
-            respond::told(status, joined_body(sale, &place))
+            respond::told(status, joined_body(sale, place))
         }
     };
-    set_cookie(&mut response, Token::Ticket, sale, asked.client.https, place.token);
+    set_cookie(&mut response, Token::Ticket, sale, asked.client.https, &place.token);
     response
 }
 
@@ -233,7 +233,7 @@ impl Gateway {
         let go_on = go_on.map_or_else(|| sale.way_in(), str::to_owned);
         if visitor.pass.is_none() && sale.room.is_bypassed() {
             let pass = bypass(sale, visitor).await;
-            return Ok(admitted(asked, sale, wire, pass, &go_on));
+            return Ok(admitted(asked, sale, wire, &pass, &go_on));
         }
         claim(asked, sale, visitor, wire, go_on).await
     }
@@ -249,12 +249,12 @@ async fn claim(
     let ticket = visitor.ticket.as_ref().ok_or_else(|| no_ticket(sale))?;
     match (sale.claim(ticket).await?, wire) {
         (Claimed::Admitted { token, .. }, Wire::Form) => {
-            Ok(with_pass(respond::see_other(&go_on), asked, sale, token))
+            Ok(with_pass(respond::see_other(&go_on), asked, sale, &token))
         }
         (Claimed::Admitted { admission, token }, Wire::Json) => {
             let answer = claim_answer(&admission, &token, go_on);
             let response = respond::json(StatusCode::OK, &answer, Kind::Own);
-            Ok(with_pass(response, asked, sale, token))
+            Ok(with_pass(response, asked, sale, &token))
         }
         (Claimed::Wait { .. }, Wire::Form) => Ok(respond::see_other(&sale.queue_url_to(&go_on))),
         (Claimed::Wait { slot_ms, retry_after_ms }, Wire::Json) => {
@@ -293,7 +293,7 @@ pub(super) fn with_pass(
     mut response: Response<Body>,
     asked: &Asked,
     sale: &SaleGate,
-    token: String,
+    token: &str,
 ) -> Response<Body> {
     set_cookie(&mut response, Token::Pass, sale, asked.client.https, token);
     response
@@ -305,21 +305,21 @@ pub(super) fn set_cookie(
     kind: Token,
     sale: &SaleGate,
     https: bool,
-    token: String,
+    token: &str,
 ) {
     // A place outlives a closed browser; a pass is claimed again with it.
     let seconds = (kind == Token::Ticket).then(|| {
         let closes_ms = sale.room.snapshot().control.closes_ms;
         closes_ms.saturating_sub(sale.room.now_ms()) / 1000 + DAY_SECONDS
     });
-    if let Some(line) = cookies::set(kind, sale.id(), https, token, seconds) {
+    if let Some(line) = cookies::set(kind, &sale.cookies, https, token, seconds) {
         response.headers_mut().append(header::SET_COOKIE, line);
     }
 }
 
 /// Ends one of our cookies.
 pub(super) fn end_cookie(response: &mut Response<Body>, kind: Token, sale: &SaleGate, https: bool) {
-    if let Some(line) = cookies::end(kind, sale.id(), https) {
+    if let Some(line) = cookies::end(kind, &sale.cookies, https) {
         response.headers_mut().append(header::SET_COOKIE, line);
     }
 }

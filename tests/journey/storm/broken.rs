@@ -15,6 +15,7 @@ use stanchion::domain::admission::Admission;
 use stanchion::domain::ticket::{Cohort, Ticket};
 use stanchion::gateway::{Gateway, GatewayParts};
 use stanchion::http::listener::{self, Options, Peer};
+use stanchion::http::received::Received;
 use stanchion::lab::client::{Answer, Client};
 use stanchion::lab::rig::{ConfigFile, SalePlan};
 use stanchion::telemetry::Metrics;
@@ -74,7 +75,7 @@ impl Gate {
         let url = format!("http://{}", socket.local_addr().unwrap());
         let handler = move |request: Request<Incoming>, peer: Peer| {
             let gateway = Arc::clone(&gateway);
-            async move { gateway.handle(request, peer).await }
+            async move { gateway.handle(request.map(Received::from), peer).await }
         };
         let serving = listener::serve(
             socket,
