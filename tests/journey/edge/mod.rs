@@ -24,7 +24,7 @@ mod neighbours;
 pub(crate) mod origin;
 mod passes;
 mod places;
-mod plain_polls;
+
 mod proxied;
 mod redirects;
 mod returning;
@@ -39,6 +39,7 @@ mod staying;
 mod streaming;
 mod tls;
 mod wire;
+mod without_hyper;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A plain poll is answered beneath hyper: nobody may be able to tell.
+//! Plain polls and calls are answered beneath hyper: nobody may be able to tell.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -75,6 +75,79 @@ fn a_poll_is_told_the_same_whichever_road_it_takes_and_the_connection_goes_on() 
         assert!(exchange(&mut stream, other).starts_with("HTTP/1.1 200 OK\r\n"), "{other}");
     }
     assert_eq!(told(&exchange(&mut stream, &plain)), told(&quick));
+}
+
+/// A call in one piece, or with a body that only hyper reads.
+fn call(line: &str, more: &str, body: &str, in_chunks: bool) -> String {
+    let framed = if in_chunks {
+        format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
+    } else {
+        format!("Content-Length: {}\r\n\r\n{body}", body.len())
+    };
+    format!("POST {line} HTTP/1.1\r\nHost: localhost\r\n{more}{framed}")
+}
+
+/// Status line, headers and body without what the moment says.
+fn lasting(answer: &str) -> (Vec<String>, Value) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
+    // A body in chunks that nobody read ends its connection.
+    lines.retain(|line| line != "connection: close");
+    for line in &mut lines {
+        if let Some((name, _)) = line.split_once(": ")
+            && ["date", "ratelimit", "set-cookie", "content-length"].contains(&name)
+        {
+            *line = name.to_owned();
+        }
+    }
+    lines[1..].sort();
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    for volatile in ["server_time", "poll_after_ms", "ticket"] {
+        body.as_object_mut().unwrap().remove(volatile);
+    }
+    (lines, body)
+}
+
+#[test]
+fn a_call_is_told_the_same_whichever_road_it_takes_and_polls_go_on_without_hyper_after_it() {
+    let edge = lobby();
+    let (own, json) =
+        (format!("/_stanchion/{}", edge.plan.id), "Content-Type: application/json\r\n");
+    let keyed = format!("{json}Idempotency-Key: both-roads\r\n");
+    let first =
+        exchange(&mut connect(&edge.url()), &call(&format!("{own}/join"), &keyed, "{}", false));
+    assert!(first.starts_with("HTTP/1.1 201 Created\r\n"), "{first}");
+
+    let foreign = format!("{json}Origin: https://elsewhere.test\r\n");
+    for (path, more, body, wanted) in [
+        ("join", keyed.as_str(), "{}", 200),
+        ("join", json, "{\"join_key\":1}", 400),
+        ("join", "Content-Type: text/xml\r\n", "<a/>", 400),
+        ("join", foreign.as_str(), "{}", 403),
+        ("claim", json, "{}", 403),
+        ("leave", json, "{}", 403),
+        ("recover", json, "{\"code\":\"none\"}", 400),
+        ("status", json, "{}", 405),
+        ("nothing", json, "{}", 404),
+    ] {
+        let line = format!("{own}/{path}");
+        let [quick, long] = [false, true].map(|in_chunks| {
+            exchange(&mut connect(&edge.url()), &call(&line, more, body, in_chunks))
+        });
+        assert!(quick.starts_with(&format!("HTTP/1.1 {wanted} ")), "{path}: {quick}");
+        assert_eq!(lasting(&quick), lasting(&long), "{path}");
+    }
+
+    // Several on one connection, and in one piece.
+    let mut stream = connect(&edge.url());
+    let known = call(&format!("{own}/join"), &keyed, "{}", false);
+    let poll = format!("GET {own}/status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    for request in [&known, &poll, &known, &known, &poll] {
+        assert!(exchange(&mut stream, request).starts_with("HTTP/1.1 200 OK\r\n"), "{request}");
+    }
+    let last = poll.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    let answers = send(&edge.url(), [known.as_str(), &known, &poll, &known, &last].concat());
+    assert_eq!(answers.matches("HTTP/1.1 200 OK\r\n").count(), 5, "{answers}");
 }
 
 #[test]
