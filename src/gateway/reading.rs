@@ -42,12 +42,16 @@ impl Asked {
 
     /// Reads the body whole.
     pub(super) async fn read(&mut self) -> Result<Bytes, Refusal> {
-        let incoming = match self.body.take() {
-            Some(Received::Coming(incoming)) => incoming,
-            Some(Received::Here(bytes)) => return Ok(bytes),
-            None => return Ok(Bytes::new()),
+        let read = match self.body.take() {
+            Some(Received::Coming(incoming)) => {
+                body::collect(incoming, OWN_BODY_BYTES_MAX, OWN_BODY_TIME_MAX).await
+            }
+            Some(Received::Here(bytes)) if bytes.len() > OWN_BODY_BYTES_MAX => {
+                Err(CollectError::TooLarge(OWN_BODY_BYTES_MAX))
+            }
+            Some(Received::Here(bytes)) => Ok(bytes),
+            None => Ok(Bytes::new()),
         };
-        let read = body::collect(incoming, OWN_BODY_BYTES_MAX, OWN_BODY_TIME_MAX).await;
         read.map_err(|error| match error {
             CollectError::TooLarge(_) => Refusal::new(Problem::BodyTooLarge, error.to_string()),
             CollectError::Slow => Refusal::bad_request("body", error).status(408),

@@ -62,11 +62,18 @@ pub(super) struct Carried {
     most: u64,
     /// Told when it has carried as many as it may.
     worn: Notify,
+    /// One is being answered without hyper.
+    under_way: AtomicBool,
 }
 
 impl Carried {
     fn of(most: u64) -> Arc<Self> {
-        Arc::new(Self { requests: AtomicU64::new(0), most, worn: Notify::new() })
+        Arc::new(Self {
+            requests: AtomicU64::new(0),
+            most,
+            worn: Notify::new(),
+            under_way: AtomicBool::new(false),
+        })
     }
 
     /// Counts one.
@@ -76,12 +83,19 @@ impl Carried {
         }
     }
 
+    /// One is being answered without hyper, or its answer has gone out.
+    pub(super) fn under_way(&self, is: bool) {
+        self.under_way.store(is, Ordering::Relaxed);
+    }
+
     /// Comes when nothing was asked for so long, as far as hyper does not see to that.
     async fn quiet(self: Arc<Self>, waits: Waits, span: Duration) {
         let mut seen = None;
         loop {
             let asked = self.requests.load(Ordering::Relaxed);
-            if waits.is() && seen.replace(asked) == Some(asked) {
+            if !waits.is() || self.under_way.load(Ordering::Relaxed) {
+                seen = None;
+            } else if seen.replace(asked) == Some(asked) {
                 return;
             }
             tokio::time::sleep(span).await;

@@ -40,6 +40,8 @@ pub trait Quick: Send + Sync {
 
 /// What an answer of one core is written to.
 const OUT_BYTES: usize = 2 * 1024;
+/// What is kept of it after a long one.
+const OUT_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
     static OUT: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(OUT_BYTES));
@@ -96,8 +98,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quickened<S> {
         if !is_answered {
             let begun = Arc::clone(quick).begin(request, &self.peer);
             let Some(answering) = begun else { return Ok(false) };
-            self.call = Some(Box::new(Call::Answering(answering, Vec::new())));
+            let early = match self.call.take().map(|call| *call) {
+                Some(Call::Answered(early)) => early,
+                Some(Call::Answering(..) | Call::Last) | None => Vec::new(),
+            };
+            self.call = Some(Box::new(Call::Answering(answering, early)));
         }
+        self.carried.under_way(true);
         self.between.take();
         self.peer.guest.ask();
         self.timer.ask();
@@ -105,12 +112,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quickened<S> {
         Ok(true)
     }
 
-    /// Goes on with a call, if there is one, until it is answered.
-    fn poll_call(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Goes on with a call, if there is one, until it is answered; it may be known to be the last.
+    fn poll_call(&mut self, context: &mut Context<'_>, is_last: bool) -> Poll<io::Result<()>> {
         let Some(Call::Answering(answering, early)) = self.call.as_deref_mut() else {
             return Poll::Ready(Ok(()));
         };
-        let response = ready!(answering.poll_unpin(context));
+        let mut response = ready!(answering.poll_unpin(context));
+        if is_last {
+            written::end(&mut response);
+        }
         let early = std::mem::take(early);
         self.call = if written::is_last(&response) {
             Some(Box::new(Call::Last))
@@ -123,7 +133,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quickened<S> {
             out.clear();
             written::write(response, out)?;
             self.is_flushed = false;
-            Poll::Ready(send(&mut self.inner, context, out, &mut self.unsent))
+            send(&mut self.inner, context, out, &mut self.unsent)?;
+            out.clear();
+            out.shrink_to(OUT_BYTES_MAX);
+            Poll::Ready(Ok(()))
         })
     }
 
@@ -184,6 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Quickened<S> {
         if !self.is_flushed {
             ready!(Pin::new(&mut self.inner).poll_flush(context))?;
             (self.unsent, self.is_flushed) = (Vec::new(), true);
+            self.carried.under_way(false);
         }
         Poll::Ready(Ok(()))
     }
@@ -197,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Quickened<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
-            if this.poll_call(context)?.is_pending() {
+            if this.poll_call(context, false)?.is_pending() {
                 ready!(this.poll_meanwhile(context, buffer))?;
             }
             ready!(this.poll_send(context))?;
@@ -252,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Quickened<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_call(context))?;
+        ready!(this.poll_call(context, true))?;
         ready!(this.poll_send(context))?;
         Pin::new(&mut this.inner).poll_shutdown(context)
     }

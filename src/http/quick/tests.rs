@@ -331,10 +331,14 @@ struct Waiting {
 impl Waiting {
     /// With a call under way.
     async fn begun(call: &str) -> Self {
+        Self::bounded(call, Bounds::default()).await
+    }
+
+    async fn bounded(call: &str, bounds: Bounds) -> Self {
         let (near, mut far) = tokio::io::duplex(4096);
         let (word, stop) = (Arc::new(Semaphore::new(0)), CancellationToken::new());
         let numbers = Numbers { word: Some(Arc::clone(&word)) };
-        let serving = tokio::spawn(serve_by(numbers, near, stop.clone(), Bounds::default()));
+        let serving = tokio::spawn(serve_by(numbers, near, stop.clone(), bounds));
         let call = format!("POST /call/{call} HTTP/1.1\r\nHost: a\r\n\r\n");
         far.write_all(call.as_bytes()).await.unwrap();
         while Arc::strong_count(&word) < 2 {
@@ -346,14 +350,19 @@ impl Waiting {
         Self { far, word, stop, serving }
     }
 
+    /// The bodies of all that comes until the end.
+    async fn rest(self) -> Vec<String> {
+        bodies(&self.text().await)
+    }
+
     /// All that comes until the end.
-    async fn rest(mut self) -> Vec<String> {
+    async fn text(mut self) -> String {
         let mut text = String::new();
         let read = self.far.read_to_string(&mut text);
         tokio::time::timeout(Duration::from_secs(20), read).await.unwrap().unwrap();
         drop(self.far);
         self.serving.await.unwrap();
-        bodies(&text)
+        text
     }
 }
 
@@ -386,7 +395,24 @@ async fn a_call_that_is_under_way_when_the_doors_close_is_answered() {
         tokio::task::yield_now().await;
     }
     waiting.word.add_permits(1);
-    assert_eq!(waiting.rest().await, ["call 1 0"]);
+    let text = waiting.text().await;
+    assert!(text.contains("connection: close\r\n"), "no balancer may send more: {text}");
+    assert_eq!(bodies(&text), ["call 1 0"]);
+}
+
+#[tokio::test]
+async fn a_call_may_take_longer_than_a_connection_may_be_idle() {
+    let head = Duration::from_millis(20);
+    let mut waiting = Waiting::bounded("1", Bounds { head, ..Bounds::default() }).await;
+    // That time passes is what is asked about.
+    tokio::time::sleep(8 * head).await;
+    waiting.word.add_permits(1);
+    let mut answer = [0; 512];
+    let length = waiting.far.read(&mut answer).await.unwrap();
+    assert!(answer[..length].ends_with(b"call 1 0"), "{length}");
+    let begun = tokio::time::Instant::now();
+    assert_eq!(waiting.rest().await, Vec::<String>::new());
+    assert!(begun.elapsed() >= head, "and is idle from its answer on");
 }
 
 #[tokio::test]

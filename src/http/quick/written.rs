@@ -4,10 +4,13 @@ use std::cell::RefCell;
 use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
-use hyper::{Response, StatusCode, header};
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
 
 use crate::clock::{Clock, SystemClock};
 use crate::http::body::Body;
+
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 /// Appends the answer to a request that was no HEAD; an error if its body is not there.
 pub(super) fn write(response: Response<Body>, out: &mut Vec<u8>) -> io::Result<()> {
@@ -25,13 +28,20 @@ pub(super) fn write(response: Response<Body>, out: &mut Vec<u8>) -> io::Result<(
         write_all(out, &["content-length: ", itoa::Buffer::new().format(body.len()), "\r\n"]);
     }
     with_date(|date| write_all(out, &["date: ", date, "\r\n\r\n"]));
-    out.extend_from_slice(&body);
+    if !has_none {
+        out.extend_from_slice(&body);
+    }
     Ok(())
 }
 
 /// Whether nothing comes after an answer.
 pub(super) fn is_last(response: &Response<Body>) -> bool {
-    response.headers().get(header::CONNECTION).is_some_and(|value| value == "close")
+    response.headers().get(header::CONNECTION).is_some_and(|value| value == CLOSE)
+}
+
+/// Says that nothing comes after it.
+pub(super) fn end(response: &mut Response<Body>) {
+    response.headers_mut().insert(header::CONNECTION, CLOSE);
 }
 
 fn write_all(out: &mut Vec<u8>, texts: &[&str]) {
