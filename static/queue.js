@@ -362,7 +362,7 @@
 
   tick();
   const { state, retry } = room.dataset;
-  const isStill = ["problem", "closed", "sign-in"].includes(state) || (state === "cookies" && !navigator.cookieEnabled);
+  const isStill = ["problem", "closed", "sign-in", "code-over"].includes(state) || (state === "cookies" && !navigator.cookieEnabled);
   if (sale && !isStill) {
     setInterval(() => {
       tick();

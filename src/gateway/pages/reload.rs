@@ -40,6 +40,7 @@ impl<'a> Reload<'a> {
             | PageState::Admitted
             | PageState::Missed
             | PageState::Left
+            | PageState::CodeOver
             | PageState::Cookies
             | PageState::Gone
             | PageState::Closed

@@ -111,6 +111,7 @@ impl<'a> Page<'a> {
             PageState::Admitted => "admitted",
             PageState::Missed => "missed",
             PageState::Left => "left",
+            PageState::CodeOver => "code-over",
             PageState::Cookies => "cookies",
             PageState::Paused => "paused",
             PageState::AllHeld => "all-held",
@@ -200,6 +201,7 @@ impl<'a> Page<'a> {
             | PageState::Gone
             | PageState::Closed
             | PageState::SignIn
+            | PageState::CodeOver
             | PageState::Full
             | PageState::Unavailable
             | PageState::ShopUnavailable
@@ -230,6 +232,7 @@ impl<'a> Page<'a> {
                 | PageState::AllHeld
                 | PageState::Missed
                 | PageState::Left
+                | PageState::CodeOver
                 | PageState::Full
         );
         has_room && !self.sale.is_empty()

@@ -8,7 +8,7 @@ use crate::gateway::assets;
 
 pub(super) const NOON: u64 = 1_803_902_400_000;
 
-pub(super) const STATES: [PageState; 20] = [
+pub(super) const STATES: [PageState; 21] = [
     PageState::Upcoming,
     PageState::Lobby,
     PageState::Drawing,
@@ -19,6 +19,7 @@ pub(super) const STATES: [PageState; 20] = [
     PageState::Admitted,
     PageState::Missed,
     PageState::Left,
+    PageState::CodeOver,
     PageState::Cookies,
     PageState::Paused,
     PageState::AllHeld,
@@ -55,6 +56,7 @@ pub(super) fn view(state: PageState) -> PageView {
         place: match state {
             PageState::Upcoming
             | PageState::Open
+            | PageState::CodeOver
             | PageState::Cookies
             | PageState::SignIn
             | PageState::Full => Place::none(),
@@ -145,6 +147,7 @@ fn each_state_says_in_words_what_it_promises() {
         (PageState::Admitted, "href=\"/checkout?item=7"),
         (PageState::Missed, "join again at the end of the line"),
         (PageState::Left, "You can join again at any time"),
+        (PageState::CodeOver, "A place that you have in this browser is kept"),
         (PageState::Cookies, "Allow cookies for this site"),
         (PageState::Paused, "nobody loses a place"),
         (PageState::AllHeld, "What they do not buy comes back"),

@@ -28,6 +28,8 @@ pub enum PageState {
     Missed,
     /// Gave the place up.
     Left,
+    /// The place of the code that was typed in was missed or given up.
+    CodeOver,
     /// The browser was sent on and came back without its cookies.
     Cookies,
     /// Nobody is let in just now; places stay.
