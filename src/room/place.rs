@@ -173,10 +173,11 @@ fn place(seen: &Snapshot, number: Option<Cohort>, admission: Option<&Admission>)
             let people = |position| seen.gaps.people_between(seen.cursor, position);
             place.ahead = place.position.map(people);
             let mut place = place.among(&seen.left, number, seen.cursor);
-            if place.state == PlaceState::Called
-                && place.position.is_some_and(|position| seen.has_missed(position))
-            {
-                place.state = PlaceState::Missed;
+            if let (PlaceState::Called, Some(position)) = (place.state, place.position) {
+                place.lapsed = seen.lapses.has_lapsed(position);
+                if seen.has_missed(position) {
+                    (place.state, place.lapsed) = (PlaceState::Missed, false);
+                }
             }
             place
         }
@@ -185,7 +186,7 @@ fn place(seen: &Snapshot, number: Option<Cohort>, admission: Option<&Admission>)
     if let Some(admission) = admission {
         place.state = PlaceState::Admitted;
         place.position = admission.position();
-        place.ahead = Some(0);
+        (place.ahead, place.lapsed) = (Some(0), false);
         place.admitted_at = Some(rfc3339(admission.since_ms()));
     }
     place

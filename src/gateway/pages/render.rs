@@ -256,6 +256,11 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Whether the window to go in is the second; when that began nobody knows here.
+    fn is_last_chance(&self) -> bool {
+        self.v.place.lapsed && matches!(self.v.state, PageState::Called | PageState::Booked)
+    }
+
     fn window_text(&self) -> Option<String> {
         let span = self.t.span(self.v.claim_window_ms?.div_ceil(1_000));
         Some(self.t.claim_within.replace("{}", &span))

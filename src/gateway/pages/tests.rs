@@ -39,7 +39,7 @@ pub(super) fn view(state: PageState) -> PageView {
         entry: Some(17),
         position: Some(1_203),
         ahead: Some(1_003),
-        admitted_at: None,
+        ..Place::none()
     };
     let stock = match state {
         PageState::AllHeld => StockSum { available: 0, held: 60, confirmed: 440 },
@@ -347,6 +347,15 @@ fn wr_34_leaving_asks_first_and_a_code_leads_back() {
     assert!(left.contains("/join\"") && !left.contains("data-join"), "only if asked for");
     let cookies = html(&view(PageState::Cookies));
     assert!(!cookies.contains("http-equiv"), "no page without cookies goes round in circles");
+}
+
+#[test]
+fn wr_28_a_second_chance_is_told_to_be_the_last() {
+    let mut page = view(PageState::Called);
+    for (state, lapsed) in [(page.state, false), (page.state, true), (PageState::Booked, true)] {
+        (page.state, page.place.lapsed) = (state, lapsed);
+        assert_eq!(html(&page).contains("second and last chance"), lapsed, "{state:?}");
+    }
 }
 
 #[test]
