@@ -156,13 +156,15 @@ fn asking(seen: &Snapshot, now_ms: u64, stride: f64) -> Asking {
     };
     let (each, waiting) = (seen.decisions.mean_quantity(), seen.line.saturating_sub(seen.cursor));
     let stock = seen.stock(now_ms).filter(|_| !seen.is_halted());
+    // Whoever has no place any more looks on, and asks as those in line do.
+    let asking = waiting.saturating_add(seen.places_lost());
     Asking {
         phase,
         until_opening_ms: until_ms.saturating_sub(now_ms),
         rate: control.rate,
         stride,
         waiting,
-        over_ms: stock.and_then(|stock| over_ms(&stock, each, control.rate, waiting)),
+        over_ms: stock.and_then(|stock| over_ms(&stock, each, control.rate, asking)),
     }
 }
 
