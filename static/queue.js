@@ -208,10 +208,14 @@
   let tried = false;
   let full = 0;
   // A place that goes though nobody gave it up is asked for once more; what is to be said if that
-  // makes another one.
-  let had = "ticket" in room.dataset;
-  let run;
+  // makes another one. The page tells as well: a tab in the background asks for nothing.
   let news = "";
+  let had, run;
+  const know = () => {
+    run = room.dataset.ticket;
+    had = run !== undefined;
+  };
+  know();
   const miss = ({ place, run: current }) => {
     if (had && place.state === "none") {
       tried = false;
@@ -238,6 +242,7 @@
     });
     if (busy) return joinIn(trouble(words.busy, wait, body.code === "overloaded" && wait));
     await turn(`joined ${code}`);
+    know();
     listenAnew(0);
     if (code > 299) notice(body.detail || body.title || "");
     else if (!("ticket" in room.dataset)) notice(words.cookies);
@@ -362,7 +367,7 @@
 
   tick();
   const { state, retry } = room.dataset;
-  const isStill = ["problem", "closed", "sign-in"].includes(state) || (state === "cookies" && !navigator.cookieEnabled);
+  const isStill = ["problem", "closed", "sign-in", "code-over"].includes(state) || (state === "cookies" && !navigator.cookieEnabled);
   if (sale && !isStill) {
     setInterval(() => {
       tick();

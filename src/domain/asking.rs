@@ -68,7 +68,8 @@ impl Asking {
                 (PlaceState::Waiting, Some(ahead)) => {
                     (self.soonest_ms(ahead) / 2).min(self.over_ms.unwrap_or(POLL_MS_MAX))
                 }
-                (PlaceState::Left | PlaceState::Missed, _) => POLL_MS_MAX,
+                // To them as well it is news that units come back, or are gone.
+                (PlaceState::Left | PlaceState::Missed, _) => self.over_ms.unwrap_or(POLL_MS_MAX),
                 _ => POLL_MS_MIN,
             },
         };
@@ -105,16 +106,16 @@ fn all_ask_ms(waiting: u64) -> u64 {
 }
 
 /// While what is left may be gone before somebody far back asks again, or what is held may come
-/// back, all `waiting` are told to ask so often, in milliseconds, that they hear of it soon. `each`:
-/// the units that a buyer takes.
-pub fn over_ms(stock: &StockSum, each: f64, rate: Rate, waiting: u64) -> Option<u64> {
+/// back, all are told to ask so often, in milliseconds, that they hear of it soon. `each`: the units
+/// that a buyer takes; `asking`: how many they are.
+pub fn over_ms(stock: &StockSum, each: f64, rate: Rate, asking: u64) -> Option<u64> {
     let lasts_ms = real(stock.available) / each.max(1.0) / rate.get() * 1_000.0;
     let is_near = match stock.supply() {
         Supply::Available => lasts_ms < real(ASKS_WITHIN_MS),
         Supply::AllHeld => true,
         Supply::Gone => false,
     };
-    is_near.then(|| all_ask_ms(waiting).max(OVER_MS_MIN))
+    is_near.then(|| all_ask_ms(asking).max(OVER_MS_MIN))
 }
 
 /// Measures how many people are passed for each slot that the rate offers; a node for itself.
@@ -151,10 +152,14 @@ mod tests {
     use super::super::presence::KNOWN_AFTER_MS;
     use super::*;
 
-    fn open(per_second: f64, stride: f64, over_ms: Option<u64>) -> impl Fn(u64) -> u64 {
+    fn asking(per_second: f64, stride: f64, over_ms: Option<u64>) -> Asking {
         let rate = Rate::per_second(per_second).unwrap();
         let (phase, until_opening_ms, waiting) = (Phase::Open, 0, 0);
-        let asking = Asking { phase, until_opening_ms, rate, stride, waiting, over_ms };
+        Asking { phase, until_opening_ms, rate, stride, waiting, over_ms }
+    }
+
+    fn open(per_second: f64, stride: f64, over_ms: Option<u64>) -> impl Fn(u64) -> u64 {
+        let asking = asking(per_second, stride, over_ms);
         move |ahead| {
             let state = PlaceState::Waiting;
             asking.again_after_ms(&Place { state, ahead: Some(ahead), ..Place::none() })
@@ -202,6 +207,15 @@ mod tests {
         assert_eq!(most, Some(6_000), "no more than can be answered");
         assert_eq!(open(50.0, 1.0, Some(1_500))(100_000), 1_500);
         assert_eq!(open(50.0, 1.0, Some(6_000))(500), POLL_MS_MIN, "the front as ever");
+    }
+
+    #[test]
+    fn wr_65_who_missed_the_turn_or_left_hears_as_soon_that_units_come_back_or_are_gone() {
+        for state in [PlaceState::Missed, PlaceState::Left] {
+            let place = Place { state, ..Place::none() };
+            let told = |over_ms| asking(50.0, 1.0, over_ms).again_after_ms(&place);
+            assert_eq!([None, Some(1_500)].map(told), [POLL_MS_MAX, 1_500], "{state:?}");
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Lapses {
     pub to: u64,
     /// Who was admitted of those between.
     pub admitted: u64,
+    /// Positions below it were called before the last stop: whoever had claimed has a new window.
+    pub stopped: u64,
 }
 
 /// The line in numbers. Numbers that were skipped when a store was lost are nobody, and who gave a
@@ -50,6 +52,12 @@ pub struct LineCounts {
 }
 
 impl Lapses {
+    /// Whether the window that began with the call is known to be over, so that a claim begins the
+    /// second and last one.
+    pub fn has_lapsed(&self, position: u64) -> bool {
+        (self.from.max(self.stopped)..self.to).contains(&position)
+    }
+
     /// How many people have let their window lapse.
     pub fn missed(&self, gaps: &Gaps, left: &Left) -> u64 {
         let people = gaps.people_between(self.from, self.to.max(self.from));
@@ -76,9 +84,17 @@ mod tests {
         let gaps = Gaps::new(&holes, &draw);
         let left = Left::default().with(&[Cohort::Late(1), Cohort::Late(1_025)], Some(&draw));
         assert_eq!(waiting(&gaps, &left, 10, 1_030), 10 + 10 - 1);
-        let lapses = Lapses { from: 0, to: 10, admitted: 4 };
+        let lapses = Lapses { from: 0, to: 10, admitted: 4, stopped: 0 };
         assert_eq!(lapses.missed(&gaps, &left), 10 - 3 - 1 - 4);
-        let restored = Lapses { from: 10, to: 10, admitted: 0 };
+        let restored = Lapses { from: 10, to: 10, admitted: 0, stopped: 0 };
         assert_eq!(restored.missed(&gaps, &left), 0, "nothing is known of what was before");
+    }
+
+    #[test]
+    fn wr_28_a_window_counts_as_lapsed_only_where_it_is_known_when_it_began() {
+        let lapses = Lapses { from: 3, to: 10, admitted: 4, stopped: 0 };
+        assert_eq!([2, 3, 9, 10].map(|at| lapses.has_lapsed(at)), [false, true, true, false]);
+        let stopped = Lapses { stopped: 8, ..lapses };
+        assert_eq!([3, 7, 8].map(|at| stopped.has_lapsed(at)), [false, false, true]);
     }
 }

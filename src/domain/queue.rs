@@ -54,13 +54,15 @@ pub struct Place {
     pub ahead: Option<u64>,
     /// The slot of a claim, RFC 3339.
     pub admitted_at: Option<String>,
+    /// Called, and the first window to go in is over: the second is the last.
+    pub lapsed: bool,
 }
 
 impl Place {
     /// A visitor without a valid ticket.
     pub fn none() -> Self {
         let state = PlaceState::None;
-        Self { state, entry: None, position: None, ahead: None, admitted_at: None }
+        Self { state, entry: None, position: None, ahead: None, admitted_at: None, lapsed: false }
     }
 
     /// The place of a number. `draw` is there once the sale has opened.
@@ -76,7 +78,7 @@ impl Place {
             Some(_) => PlaceState::Waiting,
         };
         let ahead = position.map(|position| position.saturating_sub(cursor));
-        Self { state, entry, position, ahead, admitted_at: None }
+        Self { state, entry, position, ahead, ..Self::none() }
     }
 
     /// The same, where some places were given up: this one, or some of those ahead.

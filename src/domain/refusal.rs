@@ -151,6 +151,9 @@ impl Problem {
     }
 }
 
+/// The member of a refusal that names what was filled in wrong.
+pub const FIELD: &str = "field";
+
 /// A refusal: the problem and its cure. RFC 9457 gives its shape on the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
@@ -174,7 +177,7 @@ impl Refusal {
 
     /// 400 that names the field and the cure.
     pub fn bad_request(field: &str, cure: impl std::fmt::Display) -> Self {
-        Self::new(P::BadRequest, format!("{field}: {cure}")).with("field", field)
+        Self::new(P::BadRequest, format!("{field}: {cure}")).with(FIELD, field)
     }
 
     /// Says when to try again.

@@ -66,6 +66,7 @@ impl Own {
         text.field(",\"position\":").number(place.position);
         text.field(",\"ahead\":").number(place.ahead);
         text.field(",\"admitted_at\":").word(place.admitted_at.as_deref());
+        text.field(if place.lapsed { ",\"lapsed\":true" } else { ",\"lapsed\":false" });
         match eta_seconds {
             Some(Eta { low, high }) => {
                 text.field("},\"eta_seconds\":{\"low\":").number(Some(*low));
@@ -165,13 +166,14 @@ mod tests {
             prop::sample::select(&[Nobody, Entered, Waiting, Called, Admitted, Missed, Left]);
         let number = || prop::option::of(any::<u64>());
         let admitted_ms = prop::option::of(0..=LAST_MS);
-        (state, number(), number(), number(), admitted_ms).prop_map(
-            |(state, entry, position, ahead, admitted_ms)| Place {
+        (state, number(), number(), number(), admitted_ms, any::<bool>()).prop_map(
+            |(state, entry, position, ahead, admitted_ms, lapsed)| Place {
                 state,
                 entry,
                 position,
                 ahead,
                 admitted_at: admitted_ms.map(rfc3339),
+                lapsed,
             },
         )
     }

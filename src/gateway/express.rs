@@ -15,13 +15,12 @@ use super::sale::SaleGate;
 use super::showing::Showing;
 use super::waiting;
 use crate::domain::limits::AddressKey;
-use crate::domain::queue::PlaceState;
-use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::refusal::Refusal;
 use crate::domain::sale::Phase;
 use crate::domain::stock::Supply;
 use crate::domain::ticket::Ticket;
 use crate::http::body::Body;
-use crate::room::Claimed;
+use crate::room::{self, Claimed};
 
 /// How long a newcomer to an empty line may wait to be called by this very request.
 const CALLED_WITHIN: Duration = Duration::from_millis(500);
@@ -50,8 +49,8 @@ pub(super) async fn claim_here(
             None
         }
         Err(refusal) => {
-            if refusal.problem == Problem::Missed && !sale.room.has_left(ticket) {
-                showing.status.place.state = PlaceState::Missed;
+            if let Some(state) = room::ended(&refusal) {
+                showing.status.place.state = state;
             }
             None
         }

@@ -12,8 +12,9 @@ use super::sale::SaleGate;
 use super::waiting;
 use crate::domain::limits::AddressKey;
 use crate::domain::queue::PlaceState;
-use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::refusal::{FIELD, Problem, Refusal};
 use crate::http::body::Body;
+use crate::room;
 
 /// What leaving may say, as a form or as JSON.
 #[derive(Debug, Default, Deserialize)]
@@ -75,13 +76,25 @@ pub(super) async fn recover(
         return Err(Refusal::new(Problem::SignInRequired, detail));
     }
     if let Some(ticket) = &ticket
-        && waiting::is_over(sale, ticket).await
+        && let Some(state) = waiting::ended(sale, ticket).await
     {
-        let detail = "the place of this code was given up, or called and not taken in time; join \
-                      for a new one behind everybody, or go on with the place you have here";
-        return Err(Refusal::new(Problem::Missed, detail));
+        return Err(over(state).with(FIELD, "code"));
     }
     let owner = visitor.with_ticket(ticket);
     let place = waiting::take_place(asked, sale, &owner, waiting::fresh_key()).await?;
     Ok(waiting::joined(asked, sale, &place, wire, body.next.as_deref()))
+}
+
+/// The refusal of a code whose place leads nowhere any more.
+fn over(state: PlaceState) -> Refusal {
+    let detail = |what| {
+        format!(
+            "the place of this code was {what}; join for a new one behind everybody, or go on with \
+             the place you have here"
+        )
+    };
+    match state {
+        PlaceState::Left => room::given_up(detail("given up")),
+        _ => Refusal::new(Problem::Missed, detail("called and not taken in time")),
+    }
 }

@@ -13,8 +13,10 @@ use super::asked::own_path;
 use super::headers::put;
 use super::pages::{self, PageState, PageView, ProblemNote};
 use super::reader::Reader;
-use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::queue::PlaceState;
+use crate::domain::refusal::{FIELD, Problem, Refusal};
 use crate::http::body::{self, Body};
+use crate::room;
 
 /// Tells machines what kind of answer this is.
 pub(super) const STANCHION_ANSWER: HeaderName = HeaderName::from_static("stanchion-answer");
@@ -248,8 +250,13 @@ fn view(refusal: &Refusal, place: &Place<'_>) -> PageView {
         Problem::ShopUnavailable => PageState::ShopUnavailable,
         Problem::SignInRequired => PageState::SignIn,
         Problem::SaleFull => PageState::Full,
+        // Of another place than the browser's own.
+        Problem::Missed if refusal.member(FIELD).is_some() => PageState::CodeOver,
         // With the way to a new place at the end of the line.
-        Problem::Missed if place.sale.is_some() => PageState::Missed,
+        Problem::Missed if place.sale.is_some() => match room::ended(refusal) {
+            Some(PlaceState::Left) => PageState::Left,
+            _ => PageState::Missed,
+        },
         _ => PageState::Problem,
     };
     let note = ProblemNote { problem: refusal.problem, detail: refusal.detail.clone() };
@@ -314,4 +321,18 @@ pub(super) fn share(
          Idempotent-Replayed",
     );
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, readable);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_given_up_has_another_page_than_a_turn_that_has_passed() {
+        let place = Place { sale: Some("drop"), next: "/", login_url: "", now_ms: 0 };
+        let page = |refusal: Refusal| view(&refusal, &place).state;
+        assert_eq!(page(room::missed()), PageState::Missed);
+        assert_eq!(page(room::given_up("it was")), PageState::Left);
+        assert_eq!(page(room::given_up("it was").with(FIELD, "code")), PageState::CodeOver);
+    }
 }

@@ -130,7 +130,7 @@ impl Showing {
         view.stock = status.stock;
         view.poll_after_ms = status.poll_after_ms;
         (view.spread, view.refresh) = (self.spread, self.refresh);
-        view.place = status.place;
+        (view.run, view.place) = (status.run, status.place);
         view
     }
 

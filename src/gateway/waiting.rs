@@ -20,11 +20,12 @@ use super::showing::NotJoined;
 use crate::domain::admission::Admission;
 use crate::domain::id::OrderKey;
 use crate::domain::limits::AddressKey;
+use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::{Status, rfc3339};
 use crate::domain::ticket::Ticket;
 use crate::http::body::Body;
-use crate::room::{Claimed, JoinRequest, Place};
+use crate::room::{self, Claimed, JoinRequest, Place};
 
 const DAY_SECONDS: u64 = 86_400;
 
@@ -170,12 +171,19 @@ pub(super) fn is_called(sale: &SaleGate, ticket: &Ticket) -> bool {
 }
 
 /// Whether a place was given up, or called in vain for the last time: only a new one leads on.
-pub(super) async fn is_over(sale: &SaleGate, ticket: &Ticket) -> bool {
-    sale.room.has_left(ticket) || is_called(sale, ticket) && has_missed(sale, ticket).await
+async fn is_over(sale: &SaleGate, ticket: &Ticket) -> bool {
+    ended(sale, ticket).await.is_some()
 }
 
-async fn has_missed(sale: &SaleGate, ticket: &Ticket) -> bool {
-    matches!(sale.claim(ticket).await, Err(refusal) if refusal.problem == Problem::Missed)
+/// The same: which of the two.
+pub(super) async fn ended(sale: &SaleGate, ticket: &Ticket) -> Option<PlaceState> {
+    if sale.room.has_left(ticket) {
+        return Some(PlaceState::Left);
+    }
+    if !is_called(sale, ticket) {
+        return None;
+    }
+    room::ended(&sale.claim(ticket).await.err()?)
 }
 
 /// Back to where the shopper was going, if the queue is shown there; else to the queue page.

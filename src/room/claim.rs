@@ -6,10 +6,14 @@ use std::time::Duration;
 use super::{Room, Snapshot, join, out_of_reach};
 use crate::domain::admission::Admission;
 use crate::domain::asking::POLL_MS_MIN;
+use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
 use crate::store::redis::RedisFailure;
 use crate::store::redis::room::{Advance, Claim, ClaimStep};
+
+/// The member of a refusal that says where its place stands, if that is not what the problem says.
+const STATE: &str = "state";
 
 /// How long a renewal waits for the count of open admissions.
 const ACTIVE_TIME_MAX: Duration = Duration::from_millis(250);
@@ -176,12 +180,23 @@ fn not_called() -> Refusal {
 }
 
 fn left() -> Refusal {
-    let detail = "You have given this place up. You may join again, behind everybody waiting now.";
-    Refusal::new(Problem::Missed, detail)
+    given_up("You have given this place up. You may join again, behind everybody waiting now.")
+}
+
+/// The refusal of a place that was given up: there is no turn to come any more.
+pub fn given_up(detail: impl Into<String>) -> Refusal {
+    Refusal::new(Problem::Missed, detail).with(STATE, PlaceState::Left.word())
 }
 
 /// The refusal of a turn that has passed.
 pub fn missed() -> Refusal {
     let detail = "Your turn has passed. You may join again, behind everybody waiting now.";
     Refusal::new(Problem::Missed, detail)
+}
+
+/// What became of the place that a refusal is about, if it is over: missed, or given up.
+pub fn ended(refusal: &Refusal) -> Option<PlaceState> {
+    let is_left = refusal.member(STATE) == Some(PlaceState::Left.word());
+    let state = if is_left { PlaceState::Left } else { PlaceState::Missed };
+    (refusal.problem == Problem::Missed).then_some(state)
 }

@@ -3,6 +3,7 @@
 use super::{Room, Snapshot};
 use crate::domain::calling::View;
 use crate::domain::demand::Demand;
+use crate::domain::forecast;
 use crate::domain::line::{self, LineCounts};
 
 impl Snapshot {
@@ -50,6 +51,14 @@ impl Snapshot {
         }
     }
 
+    /// How many of those called may be about to claim.
+    pub(super) fn coming(&self) -> u64 {
+        let called = self.gaps.people_below(self.cursor).saturating_sub(self.claimed);
+        // After a stop everybody who was called may claim anew.
+        let has_stopped = self.lapses.stopped > 0;
+        if has_stopped { called } else { forecast::coming(called, self.control.rate) }
+    }
+
     fn people_joined(&self) -> u64 {
         self.line.saturating_sub(self.holes.count())
     }
@@ -73,5 +82,26 @@ impl Room {
 
     pub(super) fn waits_for_stock(&self, seen: &Snapshot) -> bool {
         self.options.stock_aware && seen.demand().is_met()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::sale::Control;
+    use crate::domain::sale::tests::control;
+
+    #[test]
+    fn a_stop_of_an_earlier_run_makes_nobody_claim_anew_in_this_one() {
+        let coming = |epoch, stopped| {
+            let mut seen = Snapshot::unseen(Control { run: 2, epoch, ..control() });
+            seen.cursor = 1_000;
+            seen.lapses.stopped = stopped;
+            seen.coming()
+        };
+        // A reset raises both, a stop the epoch alone.
+        assert_eq!(coming(3, 0), coming(2, 0), "a stop before the reset");
+        assert!(coming(2, 0) < 100, "most of those called are away");
+        assert_eq!(coming(3, 1_000), 1_000, "a stop of this run");
     }
 }

@@ -137,12 +137,7 @@ impl Room {
 
     /// The wait behind `ahead` others, as long as the line moves.
     fn wait(&self, seen: &Snapshot, ahead: u64) -> Option<Eta> {
-        let control = &seen.control;
-        let called = seen.gaps.people_below(seen.cursor).saturating_sub(seen.claimed);
-        // After a stop, which raises the epoch alone, everybody who was called may claim anew.
-        let has_stopped = control.epoch > control.run;
-        let coming = if has_stopped { called } else { forecast::coming(called, control.rate) };
-        forecast::wait(ahead, coming, control.rate, self.forecast.pace())
+        forecast::wait(ahead, seen.coming(), seen.control.rate, self.forecast.pace())
     }
 
     /// The chance of a position with `ahead` others before it.

@@ -29,7 +29,7 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-pub use claim::{Claimed, Turn, missed};
+pub use claim::{Claimed, Turn, ended, given_up, missed};
 pub use join::{JoinRequest, Place};
 pub use place::Moment;
 pub use snapshot::{Reach, Snapshot};

@@ -156,13 +156,15 @@ fn asking(seen: &Snapshot, now_ms: u64, stride: f64) -> Asking {
     };
     let (each, waiting) = (seen.decisions.mean_quantity(), seen.line.saturating_sub(seen.cursor));
     let stock = seen.stock(now_ms).filter(|_| !seen.is_halted());
+    // Whoever has no place any more looks on, and asks as those in line do.
+    let asking = waiting.saturating_add(seen.places_lost());
     Asking {
         phase,
         until_opening_ms: until_ms.saturating_sub(now_ms),
         rate: control.rate,
         stride,
         waiting,
-        over_ms: stock.and_then(|stock| over_ms(&stock, each, control.rate, waiting)),
+        over_ms: stock.and_then(|stock| over_ms(&stock, each, control.rate, asking)),
     }
 }
 
@@ -173,10 +175,11 @@ fn place(seen: &Snapshot, number: Option<Cohort>, admission: Option<&Admission>)
             let people = |position| seen.gaps.people_between(seen.cursor, position);
             place.ahead = place.position.map(people);
             let mut place = place.among(&seen.left, number, seen.cursor);
-            if place.state == PlaceState::Called
-                && place.position.is_some_and(|position| seen.has_missed(position))
-            {
-                place.state = PlaceState::Missed;
+            if let (PlaceState::Called, Some(position)) = (place.state, place.position) {
+                place.lapsed = seen.lapses.has_lapsed(position);
+                if seen.has_missed(position) {
+                    (place.state, place.lapsed) = (PlaceState::Missed, false);
+                }
             }
             place
         }
@@ -185,7 +188,7 @@ fn place(seen: &Snapshot, number: Option<Cohort>, admission: Option<&Admission>)
     if let Some(admission) = admission {
         place.state = PlaceState::Admitted;
         place.position = admission.position();
-        place.ahead = Some(0);
+        (place.ahead, place.lapsed) = (Some(0), false);
         place.admitted_at = Some(rfc3339(admission.since_ms()));
     }
     place

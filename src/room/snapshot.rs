@@ -305,6 +305,11 @@ impl Snapshot {
         self.missed.contains(&position)
     }
 
+    /// How many places were missed or given up.
+    pub(super) fn places_lost(&self) -> u64 {
+        self.left.count().saturating_add(self.missed.len() as u64)
+    }
+
     /// Where the sale stands at an instant of the room's clock.
     pub fn phase(&self, now_ms: u64) -> Phase {
         self.control.phase(now_ms, self.frozen, self.draw.is_some())

@@ -19,14 +19,7 @@ async fn the_cursor_moves_once_a_tick_only_from_where_it_is_and_never_past_the_l
     ground.keep().await;
     let store = ground.store();
     opened(&store).await;
-    let step = |number| JoinStep {
-        key: format!("late-{number}"),
-        account: None,
-        address: None,
-        ticket: None,
-        lapsed: None,
-    };
-    let steps: Vec<_> = (0..40).map(step).collect();
+    let steps: Vec<_> = (0..40).map(late).collect();
     store.join(&steps, 0, 0).await.unwrap().unwrap();
 
     let both = tokio::join!(store.advance(0, 3), store.advance(0, 3));
@@ -45,6 +38,35 @@ async fn the_cursor_moves_once_a_tick_only_from_where_it_is_and_never_past_the_l
         }
     };
     assert_eq!(far, 40);
+}
+
+#[tokio::test]
+async fn the_marks_of_calls_reach_back_a_whole_window_however_long_it_is() {
+    let mut ground = RoomGround::new("marks", 0, 10.0).await;
+    // Two thousand marks are kept for it, so they are eighteen seconds apart.
+    ground.file.claim_window_ms = 36_000_000;
+    ground.keep().await;
+    let store = ground.store();
+    opened(&store).await;
+    let steps: Vec<_> = (0..40).map(late).collect();
+    store.join(&steps, 0, 0).await.unwrap().unwrap();
+
+    let (since, mut cursor) = (now_ms(), 0);
+    while cursor < 5 {
+        if let Advance::Moved(to) = store.advance(cursor, cursor + 1).await.unwrap() {
+            cursor = to;
+        }
+        assert!(now_ms() < since + 10_000, "it stands at {cursor}");
+    }
+
+    let calls = format!("stanchion:{{{}}}:calls", ground.sale);
+    let marks: u64 = ground.redis.command(redis::cmd("ZCARD").arg(calls)).await.unwrap();
+    assert_eq!(marks, 1, "of five calls in a second");
+}
+
+fn late(number: u64) -> JoinStep {
+    let key = format!("late-{number}");
+    JoinStep { key, account: None, address: None, ticket: None, lapsed: None }
 }
 
 async fn opened(store: &RoomStore) {

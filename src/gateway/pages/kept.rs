@@ -180,7 +180,7 @@ mod tests {
 
         #[test]
         fn as_long_as_its_face_is_the_same_a_page_differs_in_nothing_but_its_holes(
-            ms in 0..280_000_u64,
+            ms in 0..400_000_u64,
             later in 0..1_500_u64,
             polls in (1_000..15_000_u64, 1_000..15_000_u64),
         ) {

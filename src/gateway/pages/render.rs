@@ -111,6 +111,7 @@ impl<'a> Page<'a> {
             PageState::Admitted => "admitted",
             PageState::Missed => "missed",
             PageState::Left => "left",
+            PageState::CodeOver => "code-over",
             PageState::Cookies => "cookies",
             PageState::Paused => "paused",
             PageState::AllHeld => "all-held",
@@ -200,6 +201,7 @@ impl<'a> Page<'a> {
             | PageState::Gone
             | PageState::Closed
             | PageState::SignIn
+            | PageState::CodeOver
             | PageState::Full
             | PageState::Unavailable
             | PageState::ShopUnavailable
@@ -230,6 +232,7 @@ impl<'a> Page<'a> {
                 | PageState::AllHeld
                 | PageState::Missed
                 | PageState::Left
+                | PageState::CodeOver
                 | PageState::Full
         );
         has_room && !self.sale.is_empty()
@@ -251,6 +254,11 @@ impl<'a> Page<'a> {
             Some(wait) => self.t.range(wait.low, wait.high),
             None => self.t.wait_unknown.to_owned(),
         }
+    }
+
+    /// Whether the window to go in is the second; when that began nobody knows here.
+    fn is_last_chance(&self) -> bool {
+        self.v.place.lapsed && matches!(self.v.state, PageState::Called | PageState::Booked)
     }
 
     fn window_text(&self) -> Option<String> {

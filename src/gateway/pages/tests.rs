@@ -8,7 +8,7 @@ use crate::gateway::assets;
 
 pub(super) const NOON: u64 = 1_803_902_400_000;
 
-pub(super) const STATES: [PageState; 20] = [
+pub(super) const STATES: [PageState; 21] = [
     PageState::Upcoming,
     PageState::Lobby,
     PageState::Drawing,
@@ -19,6 +19,7 @@ pub(super) const STATES: [PageState; 20] = [
     PageState::Admitted,
     PageState::Missed,
     PageState::Left,
+    PageState::CodeOver,
     PageState::Cookies,
     PageState::Paused,
     PageState::AllHeld,
@@ -38,7 +39,7 @@ pub(super) fn view(state: PageState) -> PageView {
         entry: Some(17),
         position: Some(1_203),
         ahead: Some(1_003),
-        admitted_at: None,
+        ..Place::none()
     };
     let stock = match state {
         PageState::AllHeld => StockSum { available: 0, held: 60, confirmed: 440 },
@@ -55,6 +56,7 @@ pub(super) fn view(state: PageState) -> PageView {
         place: match state {
             PageState::Upcoming
             | PageState::Open
+            | PageState::CodeOver
             | PageState::Cookies
             | PageState::SignIn
             | PageState::Full => Place::none(),
@@ -145,6 +147,7 @@ fn each_state_says_in_words_what_it_promises() {
         (PageState::Admitted, "href=\"/checkout?item=7"),
         (PageState::Missed, "join again at the end of the line"),
         (PageState::Left, "You can join again at any time"),
+        (PageState::CodeOver, "A place that you have in this browser is kept"),
         (PageState::Cookies, "Allow cookies for this site"),
         (PageState::Paused, "nobody loses a place"),
         (PageState::AllHeld, "What they do not buy comes back"),
@@ -344,6 +347,15 @@ fn wr_34_leaving_asks_first_and_a_code_leads_back() {
     assert!(left.contains("/join\"") && !left.contains("data-join"), "only if asked for");
     let cookies = html(&view(PageState::Cookies));
     assert!(!cookies.contains("http-equiv"), "no page without cookies goes round in circles");
+}
+
+#[test]
+fn wr_28_a_second_chance_is_told_to_be_the_last() {
+    let mut page = view(PageState::Called);
+    for (state, lapsed) in [(page.state, false), (page.state, true), (PageState::Booked, true)] {
+        (page.state, page.place.lapsed) = (state, lapsed);
+        assert_eq!(html(&page).contains("second and last chance"), lapsed, "{state:?}");
+    }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub enum PageState {
     Missed,
     /// Gave the place up.
     Left,
+    /// The place of the code that was typed in was missed or given up.
+    CodeOver,
     /// The browser was sent on and came back without its cookies.
     Cookies,
     /// Nobody is let in just now; places stay.
@@ -114,6 +116,8 @@ pub struct PageView {
     pub next: String,
     /// A fresh random key for the join form, so that a double click is one place.
     pub join_key: String,
+    /// Which drawing of the sale the place is of; the script tells by it that another has begun.
+    pub run: u64,
     /// The visitor's place; [`Place::none`] without a ticket.
     pub place: Place,
     /// The place is tied to an account, so it survives a lost cookie and another device.
@@ -163,6 +167,7 @@ impl PageView {
             closes_ms: None,
             next: "/".to_owned(),
             join_key: String::new(),
+            run: 0,
             place: Place::none(),
             account: false,
             round: 0,

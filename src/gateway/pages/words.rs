@@ -55,6 +55,8 @@ heads {
         "You were called, and your time to go in is over. You can join again at the end of the line.";
     left: "Left", "You have left the line",
         "Your place has gone to those behind you. You can join again at any time: that is a new place, not the old one.";
+    code_over: "Recovery code", "This code leads nowhere any more",
+        "A place that you have in this browser is kept.";
     cookies: "Cookies", "This page needs cookies",
         "Your place in line is kept in a cookie, and your browser has not sent ours back. Allow cookies for this site, then go on.";
     paused: "Paused", "The sale is paused",
@@ -129,6 +131,7 @@ texts {
     try_again: "Try again";
     retry_in: "Try again in {}.";
     claim_within: "You have {} from the call.";
+    last_chance: "Your first time to go in is over. This is your second and last chance.";
     know: "Good to know";
     order: "What decides the order";
     order_draw: "Chance alone: a draw at the opening second. Its secret is fixed before anybody can join: no shopper can steer it, nobody can change it later, anybody can recompute it.";
@@ -228,6 +231,7 @@ impl Words {
             PageState::Admitted => &self.admitted,
             PageState::Missed => &self.missed,
             PageState::Left => &self.left,
+            PageState::CodeOver => &self.code_over,
             PageState::Cookies => &self.cookies,
             PageState::Paused => &self.paused,
             PageState::AllHeld => &self.all_held,

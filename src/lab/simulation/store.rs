@@ -335,7 +335,7 @@ impl Store {
         let to = self.calls.iter().take_while(over).map(|(to, _)| *to).last().unwrap_or(0);
         let admitted = |(at, record): &(&u64, &Record)| **at < to && record.slot.is_some();
         let admitted = self.claims.iter().filter(admitted).count();
-        Lapses { from: 0, to, admitted: admitted as u64 }
+        Lapses { from: 0, to, admitted: admitted as u64, stopped: 0 }
     }
 }
 

@@ -126,9 +126,12 @@ fn the_code_of_a_place_that_is_over_leads_to_no_new_one_and_takes_no_better_one_
     let page = browser.post("recover", &format!("code={code}&next=/checkout/r"));
     let told = call(&edge, "recover", &[], &json!({"code": code}));
 
-    assert!(status(&page) == 409 && page.contains("/join\""), "with a way on: {page}");
+    assert!(status(&page) == 409 && page.contains("place of this code was given up"), "{page}");
+    let way_on = format!("href=\"/_stanchion/{}\">To the waiting room", edge.plan.id);
+    assert!(page.contains(&way_on) && !page.contains("turn has passed"), "{page}");
     assert!(!page.contains("set-cookie"), "{page}");
     assert_eq!(browser.value("ticket"), Some(better.as_str()));
     assert!(status(&told) == 409 && !told.contains("set-cookie"), "{told}");
     assert_eq!(body(&told)["code"], "missed");
+    assert_eq!(body(&told)["state"], "left");
 }

@@ -149,6 +149,54 @@ async fn a_reset_takes_every_open_page_along_into_the_new_draw_and_says_so() {
     assert!(told[0].contains("begins%20anew") && told[0].ends_with("false"), "{told:?}");
 }
 
+/// Is not looked at in its first seconds.
+const OPENED_LATER: &str = "fetch('/slow');
+    let isHidden = true;
+    Object.defineProperty(document, 'hidden', { get: () => isHidden });
+    setTimeout(() => {
+        isHidden = false;
+        document.dispatchEvent(new Event('visibilitychange'));
+    }, 3000);";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tab_in_the_background_that_first_sees_a_reset_says_so_as_well() {
+    let sales = [const { (AtomicUsize::new(0), AtomicBool::new(false)) }; 2];
+    let stage = Stage::show(&["/kept/", "/fresh/"], 12_000, move |line, _| {
+        let (sale, what) = sale_of(line);
+        // The one comes with a place, the other takes it unseen; both are of the draw before.
+        let is_kept = sale == "kept";
+        let (joins, is_reset) = &sales[usize::from(is_kept)];
+        let (joined_before, again) = (joins.load(Ordering::Relaxed), 2 - usize::from(is_kept));
+        let is_in = joined_before + usize::from(!is_reset.load(Ordering::Relaxed)) == again;
+        let (state, named) =
+            if is_in { (PlaceState::Entered, "entered") } else { (PlaceState::None, "none") };
+        match what {
+            "" | "room" => {
+                let before = format!("{PATIENT}{OPENED_LATER}{NOTICE}");
+                html(page(sale, PageState::Lobby, &before, |view| {
+                    view.place = Place { state, ..Place::none() };
+                    view.run = if joined_before == again { 2 } else { 1 };
+                }))
+            }
+            "status" if !is_reset.swap(true, Ordering::Relaxed) => {
+                status("none", &json!({ "phase": "lobby", "run": 2 }))
+            }
+            "status" => status(named, &json!({ "phase": "lobby", "run": 2 })),
+            "join" => {
+                joins.fetch_add(1, Ordering::Relaxed);
+                joined(201)
+            }
+            _ => nothing(),
+        }
+    })
+    .await;
+    for (sale, joins) in [("kept", 1), ("fresh", 2)] {
+        assert_eq!(stage.times(&format!("POST /_stanchion/{sale}/join")), joins, "{sale}");
+        let told = stage.told(&format!("notice-{sale}"));
+        assert!(told[0].contains("begins%20anew"), "{sale}: {told:?}");
+    }
+}
+
 /// A page that joins and whose cookie is gone after two answers; its next join is answered so.
 async fn lose_cookies(sale: &'static str, before: String, code: u16) -> Stage {
     let joins = AtomicUsize::new(0);

@@ -138,7 +138,8 @@ if new.epoch then
   -- Nobody is in, and everybody who was called may claim anew.
   redis.call('DEL', unpack(KEYS, 5))
   redis.call('HSET', room_key, 'claimed', 0, 'admitted', 0,
-    'epoch_sale_ms', redis.call('HGET', room_key, 'sale_ms'))
+    'epoch_sale_ms', redis.call('HGET', room_key, 'sale_ms'),
+    'epoch_cursor', redis.call('HGET', room_key, 'cursor') or 0)
 end
 if new.rate or new.burst then
   meter_set_rate(meter, tonumber(new.rate or old.rate), tonumber(new.burst or old.burst))

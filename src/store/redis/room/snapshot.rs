@@ -149,6 +149,7 @@ impl RoomStore {
                 from: field("lapse_from")?,
                 to: field("lapse_cursor")?,
                 admitted: field("lapse_admitted")?,
+                stopped: field("epoch_cursor")?,
             },
             meter: parse_meter(&meter)?,
             figures: serde_json::from_str(&figures).ok(),
