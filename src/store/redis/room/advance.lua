@@ -8,6 +8,8 @@ local control_key, room_key, calls, active, wake, claims = unpack(KEYS, 1, 6)
 local booked, undecided, decisions, second, missed, meter_key = unpack(KEYS, 7)
 local from, to = tonumber(ARGV[1]), tonumber(ARGV[2])
 local TICK_MS, GAP_MS_MAX, MARKS_MAX = 100, 1000, 2048
+-- A mark stands for this part of a window, so that those kept reach back two windows.
+local MARKS_A_WINDOW = 1024
 
 if not is_loaded(room_key) then
   return { 'unloaded', 0 }
@@ -52,6 +54,8 @@ elseif tick <= tonumber(room[5] or 0) then
   return { 'taken', cursor }
 end
 redis.call('HSET', room_key, 'cursor', text(to), 'tick', text(tick))
-redis.call('ZADD', calls, text(to), text(to) .. ':' .. text(sale_ms))
+-- Marked with the end of its part: nobody's window is shorter for that.
+local part = math.max(window / MARKS_A_WINDOW, 1)
+redis.call('ZADD', calls, text(to), text(math.ceil(sale_ms / part) * part))
 redis.call('ZREMRANGEBYRANK', calls, 0, -(MARKS_MAX + 1))
 return { 'moved', to }
