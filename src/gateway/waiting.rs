@@ -145,13 +145,10 @@ pub(super) async fn take_place(
         let detail = "this sale gives one place to each account; sign in at the shop, then join";
         return Err(Refusal::new(Problem::SignInRequired, detail));
     }
-    let (mut ticket, mut lapsed) = (visitor.ticket.clone(), None);
-    if let Some(held) = &ticket
-        && is_over(sale, held).await
-    {
-        lapsed = Some(held.cohort);
-        ticket = None;
-    }
+    let (ticket, lapsed) = match visitor.ticket.clone() {
+        Some(held) if is_over(sale, &held).await => (None, Some(held)),
+        held => (held, None),
+    };
     let request = JoinRequest {
         key,
         account: visitor.account_id().cloned(),

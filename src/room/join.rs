@@ -17,7 +17,7 @@ use crate::domain::id::AccountId;
 use crate::domain::limits::AddressKey;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::rfc3339;
-use crate::domain::ticket::{Cohort, Ticket};
+use crate::domain::ticket::Ticket;
 use crate::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
 
 /// How long a join waits for the core to raise a ceiling.
@@ -35,8 +35,8 @@ pub struct JoinRequest {
     pub address: Option<AddressKey>,
     /// The ticket brought along, already verified.
     pub ticket: Option<Ticket>,
-    /// A number of the visitor's that was called and missed; a new one takes its place.
-    pub lapsed: Option<Cohort>,
+    /// A ticket of the visitor's whose place is over; a new one takes its place.
+    pub lapsed: Option<Ticket>,
 }
 
 /// A place in the room.
@@ -99,15 +99,11 @@ impl Room {
     }
 
     fn step(&self, request: JoinRequest) -> JoinStep {
-        let run = self.snapshot.load().control.run;
         let is_counted = request.account.is_none() && self.options.places_per_ip > 0;
         JoinStep {
             key: hex::encode(&Sha256::digest(&request.key)[..16]),
             address: request.address.filter(|_| is_counted).map(|address| self.blind(address)),
-            ticket: request
-                .ticket
-                .filter(|ticket| ticket.run == run)
-                .map(|ticket| (ticket.cohort, ticket.account)),
+            ticket: request.ticket,
             account: request.account,
             lapsed: request.lapsed,
         }
