@@ -23,6 +23,8 @@ use crate::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
 /// How long a join waits for the core to raise a ceiling.
 const CEILING_WAIT: Duration = Duration::from_secs(1);
 const CEILING_RETRY: Duration = Duration::from_millis(25);
+/// Within how long whoever came too early is to come again.
+const NOT_OPEN_SPREAD_MS: u64 = 5_000;
 
 /// A request to join.
 #[derive(Debug, Clone)]
@@ -189,7 +191,9 @@ impl Room {
     fn not_open(&self, now_ms: u64) -> Refusal {
         let opens_ms = self.snapshot.load().control.lobby_opens_ms;
         let detail = format!("Joining begins at {}.", rfc3339(opens_ms));
-        Refusal::new(Problem::NotOpen, detail).retry_after_ms(opens_ms.saturating_sub(now_ms))
+        // Not all of them in the very instant of the opening.
+        let wait_ms = opens_ms.saturating_sub(now_ms) + rand::random_range(0..NOT_OPEN_SPREAD_MS);
+        Refusal::new(Problem::NotOpen, detail).retry_after_ms(wait_ms)
     }
 
     /// One too many: nothing was written, and the same key may come again in its turn.
