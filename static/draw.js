@@ -148,7 +148,7 @@
       const [own, text] = place();
       show("place", own, text);
       const [kept] = receipt();
-      show("receipt", kept);
+      show("receipt", kept, words.run.replace("{}", number.format(proof.run)));
       const all = [...Object.values(found), own, kept];
       const verdict = all.includes("failed") ? "failed" : found.key === "later" ? "later" : "passed";
       page.dataset.verdict = verdict;

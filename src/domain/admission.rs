@@ -47,7 +47,7 @@ pub struct Admission {
     pub origin: Origin,
     /// The same for every claim of one visitor in one epoch.
     pub jti: String,
-    /// Unix seconds; of the line, its slot.
+    /// Unix seconds; of the line, its slot, or a late collection of it.
     pub iat: u64,
     /// Unix seconds.
     pub exp: u64,
@@ -152,6 +152,14 @@ impl Admission {
         }
     }
 
+    /// The same of a slot that was collected late: it begins as much later as it ends.
+    #[must_use]
+    pub fn ending_at(self, ends_ms: u64) -> Self {
+        let exp = ends_ms / 1000;
+        let iat = self.iat.saturating_add(exp.saturating_sub(self.exp));
+        Self { iat, exp, ..self }
+    }
+
     /// Position in line, if it comes from the line.
     pub fn position(&self) -> Option<u64> {
         match self.origin {
@@ -228,6 +236,13 @@ mod tests {
         assert!(!admission.holds(&sale("other"), 3, 100_000, LEEWAY_MS));
         assert!(!admission.holds(&sale("spring-drop"), 4, 100_000, LEEWAY_MS));
         assert!(!admission.holds(&sale("spring-drop"), 2, 100_000, LEEWAY_MS));
+    }
+
+    #[test]
+    fn an_admission_collected_late_lasts_as_long_as_any_and_keeps_its_slot() {
+        let late = admission().ending_at(900_000);
+        assert_eq!((late.slot_ms(), late.iat, late.exp), (Some(100_000), 300, 900));
+        assert_eq!(admission().ending_at(700_000), admission());
     }
 
     #[test]

@@ -20,10 +20,11 @@ pub struct Lasting {
 
 impl Lasting {
     /// No renewal leads past this instant, however many holds follow each other: Unix milliseconds
-    /// from the slot, or, of a staff pass or a bypass, from the instant of signing.
+    /// from the slot, or from a late collection; of a staff pass or a bypass, from the signing.
     pub fn cap_ms(&self, admission: &Admission) -> u64 {
         admission
             .since_ms()
+            .max(admission.iat.saturating_mul(1000))
             .saturating_add(self.token_ttl_ms)
             .saturating_add(self.hold_ms)
             .saturating_add(self.hold_extension_ms)
@@ -127,6 +128,12 @@ mod tests {
         }
         assert_eq!(admission.exp, CAP_MS / 1000);
         assert!(!LASTING.is_due(&admission, clock.now_ms()));
+    }
+
+    #[test]
+    fn the_cap_of_a_slot_collected_late_counts_from_the_collection() {
+        let late = Admission { iat: SLOT_MS / 1000 + 3_600, ..of_the_line() };
+        assert_eq!(LASTING.cap_ms(&late), CAP_MS + 3_600_000);
     }
 
     #[test]

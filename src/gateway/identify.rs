@@ -79,6 +79,11 @@ impl Visitor {
         }
     }
 
+    /// Whether nobody tells who is signed in.
+    pub(super) fn account_is_unknown(&self) -> bool {
+        matches!(self.account, Vouched::Unknown | Vouched::TooMany(_))
+    }
+
     /// Whether there is nothing of its own to show: no place, no right, no account.
     pub(super) fn is_newcomer(&self) -> bool {
         self.holder().is_none() && self.account_id().is_none()

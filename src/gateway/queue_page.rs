@@ -17,6 +17,7 @@ use super::showing::{NotJoined, Showing};
 use super::waiting;
 use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
+use crate::domain::sale::Phase;
 use crate::domain::status::Status;
 use crate::http::body::Body;
 
@@ -37,6 +38,7 @@ pub(super) async fn at_gate(
             None => Ok(newcomer::told_to_wait(sale)),
         };
     }
+    await_sign_in(sale, visitor)?;
     let not_submitted = !is_read(asked.method());
     let status = if not_submitted {
         StatusCode::TOO_MANY_REQUESTS
@@ -100,6 +102,7 @@ pub(super) fn show(
     login_url: &str,
 ) -> Result<Response<Body>, Refusal> {
     turn_crawlers_away(asked)?;
+    await_sign_in(sale, visitor)?;
     let next = asked.query("next");
     let next = next.as_deref().and_then(own_path);
     let next = next.map_or_else(|| sale.way_in(), str::to_owned);
@@ -169,6 +172,17 @@ pub(super) fn refusal(sale: &SaleGate, status: &Status) -> Refusal {
         }
     }
     refusal
+}
+
+/// Where only accounts join, a page that asks for a sign-in would never ask again whether it has
+/// come back.
+fn await_sign_in(sale: &SaleGate, visitor: &Visitor) -> Result<(), Refusal> {
+    let phase = sale.room.moment().phase();
+    let may_join = matches!(phase, Phase::Lobby | Phase::Drawing | Phase::Open);
+    if !sale.settings.require_account || !may_join || !visitor.is_newcomer() {
+        return Ok(());
+    }
+    waiting::sign_in_is_away(visitor).map_or(Ok(()), Err)
 }
 
 /// The page of somebody who has nothing of his own.

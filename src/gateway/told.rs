@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::domain::admission::Admission;
 use crate::domain::id::SaleId;
+use crate::domain::rate::Rate;
 use crate::domain::sale::Phase;
 use crate::domain::status::{Own, rfc3339};
 use crate::domain::stock::{StockSum, Supply};
@@ -45,13 +46,15 @@ struct Half {
 }
 
 /// What everybody is told at once when it changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Urgent {
     phase: Phase,
     paused: bool,
     /// All held and gone are different news.
     supply: Option<Supply>,
     epoch: u64,
+    rate: Rate,
+    opens_ms: u64,
 }
 
 impl Told {
@@ -128,6 +131,8 @@ impl Urgent {
             paused: moment.is_paused(),
             supply: moment.stock().map(|stock| stock.supply()),
             epoch: moment.control().epoch,
+            rate: moment.control().rate,
+            opens_ms: moment.control().opens_ms,
         }
     }
 

@@ -5,7 +5,6 @@ use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::Gateway;
-use super::accounts::Vouched;
 use super::asked::{Asked, own_path};
 use super::bypass::{Brought, admitted, bypass};
 use super::cookies::{self, Kind as Token};
@@ -136,23 +135,18 @@ pub(super) async fn take_place(
     visitor: &Visitor,
     key: String,
 ) -> Result<Place, Refusal> {
-    // Somebody may be signed in: an anonymous place would be a second one.
-    let unknown = matches!(visitor.account, Vouched::Unknown | Vouched::TooMany(_));
-    if unknown && visitor.ticket.is_none() {
-        let detail = "the shop's sign-in is not answering; your place, if you have one, is kept";
-        return Err(Refusal::new(Problem::AccountUnavailable, detail).retry_after_ms(3_000));
+    if let Some(refusal) = sign_in_is_away(visitor) {
+        return Err(refusal);
     }
-    if sale.settings.require_account && visitor.account_id().is_none() && !unknown {
+    let is_signed_out = visitor.account_id().is_none() && !visitor.account_is_unknown();
+    if sale.settings.require_account && is_signed_out {
         let detail = "this sale gives one place to each account; sign in at the shop, then join";
         return Err(Refusal::new(Problem::SignInRequired, detail));
     }
-    let (mut ticket, mut lapsed) = (visitor.ticket.clone(), None);
-    if let Some(held) = &ticket
-        && is_over(sale, held).await
-    {
-        lapsed = Some(held.cohort);
-        ticket = None;
-    }
+    let (ticket, lapsed) = match visitor.ticket.clone() {
+        Some(held) if is_over(sale, &held).await => (None, Some(held)),
+        held => (held, None),
+    };
     let request = JoinRequest {
         key,
         account: visitor.account_id().cloned(),
@@ -161,6 +155,14 @@ pub(super) async fn take_place(
         lapsed,
     };
     sale.room.join(request).await
+}
+
+/// To whoever has no place while nobody tells who is signed in: somebody may be, and an anonymous
+/// place would be a second one.
+pub(super) fn sign_in_is_away(visitor: &Visitor) -> Option<Refusal> {
+    let detail = "the shop's sign-in is not answering; your place, if you have one, is kept";
+    let refusal = || Refusal::new(Problem::AccountUnavailable, detail).retry_after_ms(3_000);
+    (visitor.account_is_unknown() && visitor.ticket.is_none()).then(refusal)
 }
 
 /// Whether the cursor has passed a ticket's position.

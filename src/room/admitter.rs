@@ -62,6 +62,7 @@ impl Room {
     }
 
     pub(super) async fn look(&self) -> Result<(), RedisFailure> {
+        let _alone = self.looking.lock().await;
         let asked_ms = self.clock.local_ms();
         let before = self.snapshot();
         let (now_ms, state) = self.store.look_beyond(before.read()).await?;

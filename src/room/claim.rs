@@ -10,7 +10,7 @@ use crate::domain::queue::PlaceState;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::ticket::Ticket;
 use crate::store::redis::RedisFailure;
-use crate::store::redis::room::{Advance, Claim, ClaimStep};
+use crate::store::redis::room::{Advance, Claim, ClaimStep, Collected};
 
 /// The member of a refusal that says where its place stands, if that is not what the problem says.
 const STATE: &str = "state";
@@ -70,10 +70,6 @@ impl Room {
             return Err(not_called());
         }
         let buyer = ticket.buyer();
-        if seen.shop_is_down {
-            let wait = Claimed::Wait { slot_ms: None, retry_after_ms: None };
-            return Ok(Turn::Claimed(wait));
-        }
         let token_ttl_ms = self.options.token_ttl_ms;
         let step = ClaimStep {
             run: ticket.run,
@@ -81,23 +77,25 @@ impl Room {
             cohort: ticket.cohort,
             buyer: &buyer,
             token_ttl_ms,
+            halted: seen.shop_is_down,
         };
         let claim = match self.claim_or_call(&step, &seen).await {
             Ok(claim) => claim,
             Err(error) => return Err(self.failed("room.claim", &error)),
         };
-        let admission = |slot_ms, epoch| {
+        let admission = |Collected { slot_ms, ends_ms, epoch }| {
             let jti = self.keys.admission_id(&ticket.sub, epoch);
             Admission::at_slot(ticket, epoch, position, slot_ms, token_ttl_ms, jti)
+                .ending_at(ends_ms)
         };
         match claim {
-            Claim::Admitted { slot_ms, epoch } => {
-                let admission = admission(slot_ms, epoch);
+            Claim::Admitted(collected) => {
+                let admission = admission(collected);
                 let token = self.keys.mint_admission(&admission);
                 let admission = Box::new(admission);
                 Ok(Turn::Claimed(Claimed::Admitted { admission, token }))
             }
-            Claim::Spent { slot_ms, epoch } => Ok(Turn::Spent(Box::new(admission(slot_ms, epoch)))),
+            Claim::Spent(collected) => Ok(Turn::Spent(Box::new(admission(collected)))),
             Claim::Wait { slot_ms, now_ms } => {
                 let retry_after_ms = slot_ms.map(|slot| slot.saturating_sub(now_ms));
                 Ok(Turn::Claimed(Claimed::Wait { slot_ms, retry_after_ms }))
@@ -122,7 +120,7 @@ impl Room {
         #[expect(clippy::cast_precision_loss, reason = "milliseconds stay below 2^53")]
         let is_idle = seen.meter.lead_ms(self.now_ms() as f64) <= 0.0;
         // While others wait behind, this would use up the tick in which the pacer calls many.
-        let is_last = seen.line <= step.position.saturating_add(1);
+        let is_last = seen.line <= step.position.saturating_add(1) && !step.halted;
         let is_next = claim == Claim::NotCalled && step.position == seen.cursor && is_idle;
         if !is_next || !is_last || !self.take_spare() {
             return Ok(claim);

@@ -17,12 +17,14 @@ use crate::domain::id::AccountId;
 use crate::domain::limits::AddressKey;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::rfc3339;
-use crate::domain::ticket::{Cohort, Ticket};
+use crate::domain::ticket::Ticket;
 use crate::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
 
 /// How long a join waits for the core to raise a ceiling.
 const CEILING_WAIT: Duration = Duration::from_secs(1);
 const CEILING_RETRY: Duration = Duration::from_millis(25);
+/// Within how long whoever came too early is to come again.
+const NOT_OPEN_SPREAD_MS: u64 = 5_000;
 
 /// A request to join.
 #[derive(Debug, Clone)]
@@ -35,8 +37,8 @@ pub struct JoinRequest {
     pub address: Option<AddressKey>,
     /// The ticket brought along, already verified.
     pub ticket: Option<Ticket>,
-    /// A number of the visitor's that was called and missed; a new one takes its place.
-    pub lapsed: Option<Cohort>,
+    /// A ticket of the visitor's whose place is over; a new one takes its place.
+    pub lapsed: Option<Ticket>,
 }
 
 /// A place in the room.
@@ -99,15 +101,11 @@ impl Room {
     }
 
     fn step(&self, request: JoinRequest) -> JoinStep {
-        let run = self.snapshot.load().control.run;
         let is_counted = request.account.is_none() && self.options.places_per_ip > 0;
         JoinStep {
             key: hex::encode(&Sha256::digest(&request.key)[..16]),
             address: request.address.filter(|_| is_counted).map(|address| self.blind(address)),
-            ticket: request
-                .ticket
-                .filter(|ticket| ticket.run == run)
-                .map(|ticket| (ticket.cohort, ticket.account)),
+            ticket: request.ticket,
             account: request.account,
             lapsed: request.lapsed,
         }
@@ -193,7 +191,9 @@ impl Room {
     fn not_open(&self, now_ms: u64) -> Refusal {
         let opens_ms = self.snapshot.load().control.lobby_opens_ms;
         let detail = format!("Joining begins at {}.", rfc3339(opens_ms));
-        Refusal::new(Problem::NotOpen, detail).retry_after_ms(opens_ms.saturating_sub(now_ms))
+        // Not all of them in the very instant of the opening.
+        let wait_ms = opens_ms.saturating_sub(now_ms) + rand::random_range(0..NOT_OPEN_SPREAD_MS);
+        Refusal::new(Problem::NotOpen, detail).retry_after_ms(wait_ms)
     }
 
     /// One too many: nothing was written, and the same key may come again in its turn.

@@ -86,6 +86,8 @@ pub struct Room {
     joins_refused: AtomicU64,
     /// Until [`Room::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
+    /// One look at a time: each reads on from where the one before ended.
+    looking: tokio::sync::Mutex<()>,
 }
 
 impl Room {
@@ -113,6 +115,7 @@ impl Room {
             lobby: Arc::default(),
             joins,
             waiting: Mutex::new(Some(waiting)),
+            looking: tokio::sync::Mutex::default(),
         })
     }
 

@@ -263,7 +263,8 @@ async fn wr_18_a_shopper_checks_the_draw_in_the_browser_by_the_receipt() {
     }
     let place = format!("place {} of 30 in the draw", position.unwrap() + 1);
     assert!(page.contains(&place), "{place}: {page}");
-    assert!(page.contains("data-step=\"receipt\" class=\"ask\""), "{page}");
+    let step = page.split("data-step=\"receipt\" class=\"ask\"").nth(1).expect(&page);
+    assert!(kept.contains(", run 1\n") && step.contains("<code>run 1</code>"), "{page}");
 
     // Another order than the one that the line goes by.
     let seed = [1; 32];

@@ -263,3 +263,31 @@ async fn the_shop_is_asked_as_the_visitor_asks_and_a_fault_of_the_question_is_no
     house.shop.turns(LOST);
     assert_eq!(join("cyd", "Browser/1").await, 503, "a page that is not there says nothing");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_sign_in_is_away_a_page_for_accounts_alone_says_so_and_asks_again_by_itself() {
+    let house = House::start("signinaway", |config| {
+        config.set("sale.0.require_account", true).unwrap();
+    })
+    .await;
+    house.device("user=warm", "10.0.0.1").join("warm").await;
+    let page = async |user: &str, path: &str| {
+        let ann = house.device(&format!("user={user}"), "10.0.0.2");
+        let person = [("accept", "text/html"), ("sec-fetch-mode", "navigate")];
+        let headers = [ann.identity(), person.to_vec()].concat();
+        let answer = ann.client.get(&format!("{}{path}", ann.gateway), &headers).await.unwrap();
+        (answer.status.as_u16(), answer.text())
+    };
+    let own = format!("/_stanchion/{}", house.sale);
+    for (round, path) in ["/checkout", &own].into_iter().enumerate() {
+        house.shop.turns(FAILS);
+        let (status, away) = page(&format!("ann{round}"), path).await;
+        assert!(status == 503 && away.contains("Sign-in is not answering"), "{path}: {away}");
+        assert!(away.contains("http-equiv=\"refresh\""), "{path}: {away}");
+        assert!(!away.contains("Sign in to join"), "{path}: {away}");
+
+        house.shop.turns(ANSWERS);
+        let (_, nobody) = page("", path).await;
+        assert!(nobody.contains("Sign in to join"), "{path}: {nobody}");
+    }
+}

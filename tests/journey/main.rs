@@ -53,6 +53,8 @@ mod room_change;
 mod room_counts;
 mod room_estimates;
 mod room_ground;
+mod room_lapses;
+mod room_late;
 mod room_leave;
 mod room_line;
 mod room_meter;

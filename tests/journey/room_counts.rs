@@ -199,7 +199,7 @@ async fn wr_28_a_window_missed_while_hidden_is_followed_by_one_more_and_then_by_
     let told = room.status(Some(hidden), None);
     assert!(told.poll_after_ms > 1_000, "there is nothing to wait for");
     assert_eq!(room.claim(hidden).await.unwrap_err().problem, Problem::Missed);
-    let again = JoinRequest { lapsed: Some(hidden.cohort), ..anonymous("late-3") };
+    let again = JoinRequest { lapsed: Some(hidden.clone()), ..anonymous("late-3") };
     let again = room.join(again).await.unwrap();
     assert_ne!(again.ticket.cohort, hidden.cohort, "a new place, behind everybody");
     assert_ne!(room.status(Some(&again.ticket), None).place.state, PlaceState::Missed);

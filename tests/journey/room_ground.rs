@@ -135,6 +135,16 @@ impl RoomGround {
         }
     }
 
+    /// Sets fields of one of the sale's hashes, as no step of ours would.
+    pub(crate) async fn set(&self, key: &str, fields: &[(&str, String)]) {
+        let mut command = redis::cmd("HSET");
+        command.arg(format!("stanchion:{{{}}}:{key}", self.sale));
+        for (name, value) in fields {
+            command.arg(name).arg(value);
+        }
+        let () = self.redis.command(&command).await.unwrap();
+    }
+
     /// The room's steps, without a node.
     pub(crate) fn store(&self) -> RoomStore {
         RoomStore::new(self.redis.clone(), &self.sale)

@@ -48,7 +48,7 @@ async fn who_left_before_the_draw_is_not_drawn_to_the_front_again() {
     let places = join_all(&room, "lobby", 3).await;
     room.leave(&places[1].ticket, None).await.unwrap();
     let lapsed = JoinRequest { ticket: Some(places[1].ticket.clone()), ..anonymous("lobby-1") };
-    let lapsed = JoinRequest { lapsed: Some(places[1].ticket.cohort), ticket: None, ..lapsed };
+    let lapsed = JoinRequest { lapsed: Some(places[1].ticket.clone()), ticket: None, ..lapsed };
     let again = room.join(lapsed).await.unwrap();
     assert_eq!(again.ticket.cohort, Cohort::Entry(3));
 

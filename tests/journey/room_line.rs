@@ -109,6 +109,28 @@ async fn wr_16_a_refused_join_uses_up_no_number() {
 }
 
 #[tokio::test]
+async fn those_who_come_too_early_are_told_to_come_after_the_opening_and_not_all_at_once() {
+    let mut ground = RoomGround::new("early", 120_000, 50.0).await;
+    ground.file.lobby_opens_ms = ground.file.opens_ms - 60_000;
+    ground.keep().await;
+    let room = ground.room().await;
+    let joins = all((0..20).map(|i| room.join(anonymous(&format!("early-{i}"))))).await;
+    let until_ms = ground.file.lobby_opens_ms.saturating_sub(room.now_ms());
+
+    let refusals = joins.into_iter().map(Result::unwrap_err);
+    let waits: HashSet<u64> = refusals
+        .map(|refusal| {
+            assert_eq!(refusal.problem, Problem::NotOpen);
+            refusal.retry_after_ms.unwrap()
+        })
+        .collect();
+
+    assert!(waits.iter().all(|wait_ms| *wait_ms >= until_ms), "{until_ms}: {waits:?}");
+    let (first, last) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+    assert!(last - first > 1_000, "spread out: {waits:?}");
+}
+
+#[tokio::test]
 async fn a_sale_that_nobody_joined_opens_cleanly_and_once_with_two_keepers() {
     let ground = RoomGround::new("nobody", 400, 50.0).await;
     ground.keep().await;

@@ -195,7 +195,7 @@ async fn who_missed_gets_a_new_number_and_not_the_old_one_again() {
     for request in [signed_in("laptop", "ann"), anonymous("phone")] {
         let first = room.join(request.clone()).await.unwrap().ticket;
 
-        let lapsed = Some(first.cohort);
+        let lapsed = Some(first.clone());
         let again = room.join(JoinRequest { lapsed, ..request.clone() }).await.unwrap();
 
         assert!(!again.known && again.ticket.cohort > first.cohort, "{:?}", again.ticket);
@@ -218,16 +218,6 @@ async fn a_redis_lost_in_the_lobby_calls_nobody_and_fills_no_place() {
     assert_eq!(room.snapshot().cursor, 0);
     let after = room.join(anonymous("after")).await.unwrap();
     assert!(after.ticket.cohort >= Cohort::Entry(1_000));
-}
-
-/// Sets fields of a sale's key, as no step of ours would.
-async fn set(ground: &RoomGround, key: &str, fields: &[(&str, String)]) {
-    let mut command = redis::cmd("HSET");
-    command.arg(format!("stanchion:{{{}}}:{key}", ground.sale));
-    for (name, value) in fields {
-        command.arg(name).arg(value);
-    }
-    let () = ground.redis.command(&command).await.unwrap();
 }
 
 /// When the room that Redis has was loaded; 0 = it has none.
@@ -266,7 +256,7 @@ async fn whoever_was_inside_when_redis_was_lost_still_fills_the_house() {
         if lost == 0 {
             redis.restart().unwrap();
         } else {
-            set(&ground, "room", &[("loaded", "another".into())]).await;
+            ground.set("room", &[("loaded", "another".into())]).await;
         }
         until_loaded_anew(&ground, &room, before_ms).await;
 
@@ -300,7 +290,7 @@ async fn a_clock_of_redis_that_is_set_back_costs_a_pause_and_lets_nobody_in_too_
     // What the room keeps is of an hour that the clock is to go through once more.
     let ahead_ms = now_ms() + 3_600_000;
     let fields = [("sale_at", ahead_ms.to_string()), ("tick", (ahead_ms / 100).to_string())];
-    set(&ground, "meter", &[("anchors", format!("0,{ahead_ms},20"))]).await;
+    ground.set("meter", &[("anchors", format!("0,{ahead_ms},20"))]).await;
     // So many were let in then that the house is full until that hour is over.
     let mut inside = redis::cmd("ZADD");
     inside.arg(format!("stanchion:{{{}}}:active", ground.sale));
@@ -308,7 +298,7 @@ async fn a_clock_of_redis_that_is_set_back_costs_a_pause_and_lets_nobody_in_too_
         inside.arg(ahead_ms + 600_000).arg(format!("of-then-{buyer}"));
     }
     let () = ground.redis.command(&inside).await.unwrap();
-    set(&ground, "room", &fields).await;
+    ground.set("room", &fields).await;
     let since = Instant::now();
     until_loaded_anew(&ground, &room, before_ms).await;
     let mut slots = all(tickets[5..].iter().map(|ticket| admitted_at(&room, ticket))).await;

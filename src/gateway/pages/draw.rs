@@ -71,7 +71,7 @@ fn steps(t: &Words) -> [Step; 8] {
     [
         step("algorithm", (t.step_algorithm, t.step_algorithm_text), false),
         step("commitment", (t.step_commitment, t.step_commitment_text), true),
-        step("receipt", (t.step_receipt, t.step_receipt_text), false),
+        step("receipt", (t.step_receipt, t.step_receipt_text), true),
         step("round", (t.step_round, t.step_round_text), false),
         step("signature", (t.step_signature, t.step_signature_text), true),
         step("beacon", (t.step_beacon, t.step_beacon_text), true),

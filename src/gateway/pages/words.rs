@@ -197,7 +197,7 @@ texts {
     step_commitment: "The secret is the one fixed beforehand";
     step_commitment_text: "SHA-256 of sale, run, beacon round and secret is the commitment that was published before anybody could join.";
     step_receipt: "The commitment is the one you were given";
-    step_receipt_text: "If the one on your receipt differs, the secret was changed after you joined.";
+    step_receipt_text: "A receipt of another run than this one belongs to another draw of the sale. If the runs are the same and the commitments differ, the secret was changed after you joined.";
     step_round: "The beacon is as committed to";
     step_round_text: "A draw that was committed to without public randomness has none, and one that names a round has its randomness.";
     step_signature: "The beacon’s signature is drand’s";

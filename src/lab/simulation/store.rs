@@ -181,7 +181,7 @@ impl Store {
             if slot > now {
                 return Claim::Wait(Some(slot));
             } else if now <= slot.max(record.booked_ms).max(self.resumed_ms) + COLLECT_MS {
-                return self.collect(position, record, slot);
+                return self.collect(position, record, slot, now);
             }
         }
         if self.sale_ms.saturating_sub(record.since_ms) > self.window_ms {
@@ -195,7 +195,7 @@ impl Store {
         self.claimed += u64::from(is_first);
         let slot = self.meter.slot_ms(number).unwrap_or(now);
         if slot <= now {
-            return self.collect(position, record, slot);
+            return self.collect(position, record, slot, now);
         }
         self.active.insert(position, slot + COLLECT_MS);
         self.booked.insert(position, slot + COLLECT_MS);
@@ -203,11 +203,12 @@ impl Store {
         Claim::Wait(Some(slot))
     }
 
-    fn collect(&mut self, position: u64, record: Record, slot: f64) -> Claim {
+    fn collect(&mut self, position: u64, record: Record, slot: f64, now: f64) -> Claim {
         self.claims.insert(position, Record { slot: Some(slot), ..record });
         self.booked.remove(&position);
-        self.active.insert(position, slot + self.token_ttl_ms);
-        self.undecided.insert(position, slot + self.token_ttl_ms);
+        let since = if now - slot <= COLLECT_MS { slot } else { now };
+        self.active.insert(position, since + self.token_ttl_ms);
+        self.undecided.insert(position, since + self.token_ttl_ms);
         Claim::Admitted(slot)
     }
 

@@ -120,7 +120,7 @@ impl SaleKeys {
         self.named(&format!("heard:{seconds}"))
     }
 
-    /// Sorted set: marks `cursor:sale time` of the calls, by cursor.
+    /// Sorted set: marks of the calls, their sale time, by the cursor reached.
     pub fn calls(&self) -> String {
         self.named("calls")
     }

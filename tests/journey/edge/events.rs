@@ -184,3 +184,35 @@ fn wr_65_a_stream_is_told_within_two_seconds_that_what_was_held_is_gone() {
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     assert!(gone["sold_out"] == true && gone["stock"]["confirmed"] == 1, "{gone}");
 }
+
+#[test]
+fn wr_62_a_stream_is_told_within_two_seconds_of_another_rate_and_another_opening() {
+    let ground = Ground::new("streamedrate");
+    let edge = Edge::on(&ground, ground.sale_opening_in(600_000, 10), 1, |config, _| {
+        no_limits(config);
+    });
+    edge.await_lobby();
+    let mut events = Events::open(&edge, "");
+    let before = events.next().unwrap();
+    assert!(before["poll_after_ms"].as_u64().unwrap() > 2_000, "{before}");
+    let opens = jiff::Timestamp::from_millisecond(i64::try_from(now_ms()).unwrap() + 900_000);
+    let opens = opens.unwrap().to_string();
+    let times = format!(r#"{{"opens":"{opens}"}}"#);
+    let is_half = |told: &Value| told["rate"].as_f64() == before["rate"].as_f64().map(|r| r / 2.0);
+    let half = format!(r#"{{"rate":"{}/s"}}"#, before["rate"].as_f64().unwrap() / 2.0);
+    let is_later = |told: &Value| told["opens_at"] != before["opens_at"];
+
+    for (what, said, is_told) in
+        [("rate", &half, &is_half as &dyn Fn(&Value) -> bool), ("times", &times, &is_later)]
+    {
+        let ops = edge.installation.gateways[0].url("ops").unwrap();
+        let key = format!("Authorization: Bearer {}", edge.installation.secrets.ops_key);
+        let length = format!("Content-Length: {}", said.len());
+        let headers = [&key, "Content-Type: application/json", &length, "", said];
+        let since = Instant::now();
+        let changed = ask(&ops, &format!("PUT /v1/sales/{}/{what}", edge.plan.id), &headers);
+        assert_eq!(status(&changed), 200, "{changed}");
+        while !is_told(&events.next().expect("the stream goes on")) {}
+        assert!(since.elapsed() < Duration::from_secs(2), "{what}: {:?}", since.elapsed());
+    }
+}

@@ -7,9 +7,9 @@
 local control_key, room_key, calls, active, wake, claims = unpack(KEYS, 1, 6)
 local booked, undecided, decisions, second, missed, meter_key = unpack(KEYS, 7)
 local from, to = tonumber(ARGV[1]), tonumber(ARGV[2])
-local TICK_MS, GAP_MS_MAX = 100, 1000
--- Marks kept reach back further than a window, however long that is.
-local MARKS_MAX, MARKS_A_WINDOW = 2048, 2000
+local TICK_MS, GAP_MS_MAX, MARKS_MAX = 100, 1000, 2048
+-- A mark stands for this part of a window, so that those kept reach back two windows.
+local MARKS_A_WINDOW = 1024
 
 if not is_loaded(room_key) then
   return { 'unloaded', 0 }
@@ -54,14 +54,8 @@ elseif tick <= tonumber(room[5] or 0) then
   return { 'taken', cursor }
 end
 redis.call('HSET', room_key, 'cursor', text(to), 'tick', text(tick))
--- Calls that are close together share the mark of the first.
-local last = redis.call('ZRANGE', calls, -1, -1)[1]
-local marked_ms = last and tonumber(string.match(last, ':(.+)$'))
-if marked_ms and sale_ms - marked_ms < window / MARKS_A_WINDOW then
-  redis.call('ZREM', calls, last)
-else
-  marked_ms = sale_ms
-end
-redis.call('ZADD', calls, text(to), text(to) .. ':' .. text(marked_ms))
+-- Marked with the end of its part: nobody's window is shorter for that.
+local part = math.max(window / MARKS_A_WINDOW, 1)
+redis.call('ZADD', calls, text(to), text(math.ceil(sale_ms / part) * part))
 redis.call('ZREMRANGEBYRANK', calls, 0, -(MARKS_MAX + 1))
 return { 'moved', to }

@@ -1,11 +1,11 @@
 -- Turns a called place into an admission, once per epoch, at the slot of a numbered claim.
 -- KEYS control room meter claims active calls left booked undecided decisions second missed
--- ARGV run position buyer token_ttl_ms number
--- Answers {outcome, slot or "", epoch, now}
+-- ARGV run position buyer token_ttl_ms number halted ("1": nobody may be let in from here)
+-- Answers {outcome, slot or "", epoch, now, end of the admission or ""}
 local control_key, room_key, meter_key, claims, active, calls, left = unpack(KEYS, 1, 7)
 local booked, undecided, decisions, second, missed = unpack(KEYS, 8)
 local run, position, buyer = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local token_ttl = tonumber(ARGV[4])
+local token_ttl, halted = tonumber(ARGV[4]), ARGV[6] == '1'
 
 if not is_loaded(room_key) then
   return { 'unloaded', '', '0', text(now) }
@@ -18,8 +18,8 @@ local epoch, paused = tonumber(control[2]), control[3] == '1'
 local max_active = tonumber(control[6])
 local sale_ms = tonumber(room[3])
 
-local function answer(outcome, slot)
-  return { outcome, slot and text(slot) or '', control[2], text(now) }
+local function answer(outcome, slot, ends)
+  return { outcome, slot and text(slot) or '', control[2], text(now), ends and text(ends) or '' }
 end
 
 if control[1] ~= run then
@@ -34,8 +34,8 @@ elseif position >= tonumber(room[2]) then
   return answer('not-called')
 end
 
--- A record: epoch, windows begun, sale time of the window's begin, number, booked at, slot once
--- collected, 1 once an admission was signed in any epoch; "-" for what is not there.
+-- A record: epoch, windows begun, sale time of the window's begin, number, booked at, slot and end
+-- of the admission once collected, 1 once one was signed in any epoch; "-" for what is not there.
 local function read_record()
   local raw = redis.call('HGET', claims, ARGV[2])
   if not raw then
@@ -46,7 +46,8 @@ local function read_record()
     fields[#fields + 1] = tonumber(field) or false
   end
   return { epoch = fields[1], windows = fields[2], since = fields[3],
-    number = fields[4], booked = fields[5], slot = fields[6], admitted = fields[7] }
+    number = fields[4], booked = fields[5], slot = fields[6], ends = fields[7],
+    admitted = fields[8] }
 end
 
 -- One place, one buyer: a ticket tied to another account later is not another place.
@@ -62,13 +63,13 @@ local function write_record(record)
   end
   redis.call('HSET', claims, buyer_field, buyer, ARGV[2], table.concat({ text(record.epoch), text(record.windows),
     text(record.since), field(record.number), field(record.booked), field(record.slot),
-    field(record.admitted) }, ' '))
+    field(record.ends), field(record.admitted) }, ' '))
 end
 
 -- The sale time at which the cursor passed the position, by the marks kept.
 local function called_at()
   local mark = redis.call('ZRANGEBYSCORE', calls, '(' .. ARGV[2], '+inf', 'LIMIT', 0, 1)[1]
-  return mark and tonumber(string.match(mark, ':(.+)$')) or sale_ms
+  return tonumber(mark) or sale_ms
 end
 
 local record = read_record()
@@ -79,16 +80,21 @@ if is_first then
   record = { epoch = epoch, windows = 1, since = since, admitted = record and record.admitted }
 elseif record.slot then
   -- The same admission again, until its end.
-  return answer(now < record.slot + token_ttl and 'admitted' or 'spent', record.slot)
+  return answer(now < record.ends and 'admitted' or 'spent', record.slot, record.ends)
 end
 
-if paused or not is_fresh(tonumber(room[6])) then
-  return answer('wait')
+-- Nobody can be admitted now; who has missed both windows need not wait to join again.
+local function stand_still()
+  return answer(redis.call('ZSCORE', missed, ARGV[2]) and 'missed' or 'wait')
+end
+
+if halted or paused or not is_fresh(tonumber(room[6])) then
+  return stand_still()
 end
 if max_active > 0 then
   end_admissions(active, booked, undecided, decisions)
   if not redis.call('ZSCORE', active, buyer) and redis.call('ZCARD', active) >= max_active then
-    return answer('wait')
+    return stand_still()
   end
 end
 
@@ -97,15 +103,17 @@ local function collect(slot)
     -- Counted as lapsed until now.
     redis.call('HINCRBY', room_key, 'lapse_admitted', 1)
   end
-  record.slot, record.admitted = slot, 1
+  -- A slot of long ago, by a burst or before a pause, takes nothing from the admission.
+  local ends = (now - slot <= COLLECT_MS and slot or now) + token_ttl
+  record.slot, record.ends, record.admitted = slot, ends, 1
   write_record(record)
   redis.call('HINCRBY', room_key, 'admitted', 1)
   redis.call('ZREM', second, ARGV[2])
   redis.call('ZREM', booked, buyer)
   for _, open in ipairs({ active, undecided }) do
-    redis.call('ZADD', open, text(slot + token_ttl), buyer)
+    redis.call('ZADD', open, text(ends), buyer)
   end
-  return answer('admitted', slot)
+  return answer('admitted', slot, ends)
 end
 
 local meter = meter_read(meter_key)

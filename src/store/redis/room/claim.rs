@@ -25,18 +25,26 @@ pub struct ClaimStep<'a> {
     pub buyer: &'a BuyerId,
     /// How long the admission lasts.
     pub token_ttl_ms: u64,
+    /// Nobody may be let in from this node: the step only looks.
+    pub halted: bool,
+}
+
+/// A slot that was collected. Unix milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Collected {
+    /// The meter's slot.
+    pub slot_ms: u64,
+    /// When the admission ends.
+    pub ends_ms: u64,
+    /// The epoch it is for.
+    pub epoch: u64,
 }
 
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// Sign it: slot (Unix milliseconds) and epoch.
-    Admitted {
-        /// The meter's slot.
-        slot_ms: u64,
-        /// The epoch it is for.
-        epoch: u64,
-    },
+    /// Sign it.
+    Admitted(Collected),
     /// Booked, to be collected at the slot; without one while the line stands still.
     Wait {
         /// The slot as things stand.
@@ -50,13 +58,8 @@ pub enum Claim {
     Missed,
     /// The place was given up.
     Left,
-    /// Admitted at that slot, and the admission has run out.
-    Spent {
-        /// The meter's slot.
-        slot_ms: u64,
-        /// The epoch it was for.
-        epoch: u64,
-    },
+    /// Admitted then, and the admission has run out.
+    Spent(Collected),
     /// The draw is not made yet.
     NotOpen,
     /// The sale is over.
@@ -77,16 +80,20 @@ impl RoomStore {
         call.key(keys.left()).key(keys.booked()).key(keys.undecided()).key(keys.decisions());
         call.key(keys.second()).key(keys.missed());
         call.arg(step.run).arg(step.position).arg(step.buyer.as_str()).arg(step.token_ttl_ms);
-        call.arg(step.cohort.to_string());
-        let raw: (String, String, String, String) = self.store.run(&call).await?;
-        let (outcome, slot, epoch, now) = raw;
+        call.arg(step.cohort.to_string()).arg(u8::from(step.halted));
+        let raw: (String, String, String, String, String) = self.store.run(&call).await?;
+        let (outcome, slot, epoch, now, ends) = raw;
+        let collected = || {
+            let (slot_ms, ends_ms) = (instant_ms(&slot)?, instant_ms(&ends)?);
+            Ok::<_, RedisFailure>(Collected { slot_ms, ends_ms, epoch: number(&epoch)? })
+        };
         Ok(match outcome.as_str() {
-            "admitted" => Claim::Admitted { slot_ms: instant_ms(&slot)?, epoch: number(&epoch)? },
+            "admitted" => Claim::Admitted(collected()?),
             "wait" => Claim::Wait { slot_ms: due_ms(&slot)?, now_ms: instant_ms(&now)? },
             "not-called" => Claim::NotCalled,
             "missed" => Claim::Missed,
             "left" => Claim::Left,
-            "spent" => Claim::Spent { slot_ms: instant_ms(&slot)?, epoch: number(&epoch)? },
+            "spent" => Claim::Spent(collected()?),
             "not-open" => Claim::NotOpen,
             "closed" => Claim::Closed,
             "void" => Claim::Void,

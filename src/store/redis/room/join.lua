@@ -4,7 +4,7 @@
 --   addresses, then for each that is more than an anonymous newcomer's: index account number owner
 --   lapsed
 --   (number and owner: what a valid ticket of the asker says; lapsed: a number of the asker's that
---   was called and missed, and leads to a new one; "" = none)
+--   was called and missed, or left, and leads to a new one; numbers as "run:number"; "" = none)
 -- Answers {now, run, a line for each join: a refusal; a new number; or, known before, number and
 --   account of the place}
 local control_key, room_key, joins, accounts, addresses = unpack(KEYS)
@@ -52,30 +52,48 @@ for at = others_from, #ARGV, 5 do
   others[tonumber(ARGV[at])] = at
 end
 
+-- A node that has not heard of a reset brings numbers of the run before: they are none.
+local function of_this_run(ticket)
+  return string.match(ticket, '^' .. run .. ':(.+)$') or ''
+end
+
+-- A number that was given up is nobody's any more.
+local function is_left(number)
+  return redis.call('ZSCORE', left, run .. ':' .. number)
+end
+
+-- Whether a missed place goes on as a new one: once, whatever the key.
+local function goes_on(lapsed)
+  return lapsed ~= '' and not is_left(lapsed) and not get(joins, after(lapsed))
+end
+
 -- How many places an anonymous newcomer's address has; false where they are not counted.
 local function places_of(account, address)
   return account == '' and address ~= '' and tonumber(get(addresses, address) or 0)
 end
 
-local function refusal(account, address)
+local function refusal(account, address, is_counted)
   if now >= closes then
     return 'closed'
   elseif now < lobby_opens then
     return 'not-open'
-  elseif max_places > 0 and places >= max_places then
+  elseif is_counted and max_places > 0 and places >= max_places then
     return 'full'
   elseif upcoming >= ceiling or account ~= '' and unwritten >= JOURNAL_MAX then
     return 'ceiling'
   end
-  local taken = places_of(account, address)
+  local taken = is_counted and places_of(account, address)
   if taken and taken >= places_per_ip then
     return 'too-many'
   end
 end
 
-local function new_number(account, address)
+local function new_number(account, address, is_counted)
   local number = string.format(form, upcoming)
   upcoming = upcoming + 1
+  if not is_counted then
+    return number
+  end
   places = places + 1
   local taken = places_of(account, address)
   if taken then
@@ -91,9 +109,12 @@ local function is_lower(a, b)
   return tonumber(string.sub(a, 2)) < tonumber(string.sub(b, 2))
 end
 
--- A number that was given up is nobody's any more.
-local function is_left(number)
-  return redis.call('ZSCORE', left, run .. ':' .. number)
+-- The number and account that a record of `joins` names, unless that place is over.
+local function recorded(field, lapsed)
+  local number, owner = string.match(get(joins, field) or '', '^(%S+) (.*)$')
+  if number and number ~= lapsed and not is_left(number) then
+    return number, owner
+  end
 end
 
 -- What is known of the asker: number, and the account it is tied to ("" = none).
@@ -116,12 +137,11 @@ local function known_place(key, account, number, owner, lapsed)
   end
   local joined, joiner = number, owner
   if joined == '' then
-    local record = get(joins, key)
-    if not record then
-      return nil
+    joined, joiner = recorded(key, lapsed)
+    if not joined and lapsed ~= '' then
+      joined, joiner = recorded(after(lapsed), lapsed)
     end
-    joined, joiner = string.match(record, '^(%S+) (.*)$')
-    if joined == lapsed or is_left(joined) then
+    if not joined then
       return nil
     end
   end
@@ -150,12 +170,16 @@ local function place(key, account, address, ticket, owner, lapsed)
   local number, tied = known_place(key, account, ticket, owner, lapsed)
   local answer = number and number .. ' ' .. tied
   if not number then
-    local refused = refusal(account, address)
+    local is_counted = not goes_on(lapsed)
+    local refused = refusal(account, address, is_counted)
     if refused then
       return refused
     end
-    number, tied = new_number(account, address), account
+    number, tied = new_number(account, address, is_counted), account
     answer = number
+    if not is_counted then
+      put(joins, after(lapsed), number .. ' ' .. tied)
+    end
   elseif tied ~= '' and unwritten >= JOURNAL_MAX and get(accounts, tied) ~= number then
     return 'ceiling'
   end
@@ -173,6 +197,7 @@ for i = 1, count do
   local account, ticket, owner, lapsed, address = '', '', '', '', ''
   if others[i] then
     account, ticket, owner, lapsed = unpack(ARGV, others[i] + 1, others[i] + 4)
+    ticket, lapsed = of_this_run(ticket), of_this_run(lapsed)
   end
   if places_per_ip > 0 then
     address = ARGV[addresses_from + i - 1]

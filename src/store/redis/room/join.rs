@@ -7,9 +7,9 @@ use redis::Script;
 use super::super::RedisFailure;
 use super::{RoomStore, garbled, instant_ms, number, script};
 use crate::domain::id::AccountId;
-use crate::domain::ticket::Cohort;
+use crate::domain::ticket::{Cohort, Ticket};
 
-static JOIN: LazyLock<Script> = script!("prelude.lua", "fields.lua", "join.lua");
+static JOIN: LazyLock<Script> = script!("prelude.lua", "fields.lua", "goes_on.lua", "join.lua");
 
 /// The most joins of one step.
 pub const JOINS_MAX: usize = 512;
@@ -23,10 +23,10 @@ pub struct JoinStep {
     pub account: Option<AccountId>,
     /// Blinded address, counted for anonymous places; nothing where it is not counted.
     pub address: Option<String>,
-    /// What the asker's valid ticket says: the number, and the account it is tied to.
-    pub ticket: Option<(Cohort, Option<AccountId>)>,
-    /// A number of the asker's that was missed: it is not found again.
-    pub lapsed: Option<Cohort>,
+    /// The asker's valid ticket.
+    pub ticket: Option<Ticket>,
+    /// One whose place was missed or left: it is not found again.
+    pub lapsed: Option<Ticket>,
 }
 
 /// A place, new or known.
@@ -97,12 +97,10 @@ impl RoomStore {
             }
         }
         for (index, step) in steps().enumerate().filter(|(_, step)| !step.is_newcomer()) {
-            let (number, owner) = match &step.ticket {
-                Some((cohort, owner)) => (cohort.to_string(), owner.as_ref()),
-                None => (String::new(), None),
-            };
-            call.arg(index + 1).arg(text(step.account.as_ref())).arg(number).arg(text(owner));
-            call.arg(step.lapsed.map(|lapsed| lapsed.to_string()).unwrap_or_default());
+            let owner = step.ticket.as_ref().and_then(|ticket| ticket.account.as_ref());
+            call.arg(index + 1).arg(text(step.account.as_ref()));
+            call.arg(number_of(step.ticket.as_ref())).arg(text(owner));
+            call.arg(number_of(step.lapsed.as_ref()));
         }
         let raw: Vec<String> = self.store.run(&call).await?;
         parse(&raw, steps())
@@ -114,6 +112,11 @@ impl JoinStep {
     fn is_newcomer(&self) -> bool {
         self.account.is_none() && self.ticket.is_none() && self.lapsed.is_none()
     }
+}
+
+/// With the run that it is of: a reset may come in between.
+fn number_of(ticket: Option<&Ticket>) -> String {
+    ticket.map(|ticket| format!("{}:{}", ticket.run, ticket.cohort)).unwrap_or_default()
 }
 
 fn text(account: Option<&AccountId>) -> &str {

@@ -52,7 +52,7 @@ local function follow_lapses(room_key, calls, claims, sale_ms, window, lapse_cur
   local marks = redis.call('ZRANGEBYSCORE', calls, '(' .. text(from), '+inf', 'WITHSCORES',
     'LIMIT', 0, MARKS_A_STEP)
   for i = 1, #marks, 2 do
-    local called_at = tonumber(string.match(marks[i], ':(.+)$'))
+    local called_at = tonumber(marks[i])
     local to = math.min(tonumber(marks[i + 1]), from + left)
     if sale_ms - called_at <= window or to <= from then
       break

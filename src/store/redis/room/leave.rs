@@ -8,7 +8,7 @@ use super::super::RedisFailure;
 use super::{RoomStore, garbled, script};
 use crate::domain::ticket::Cohort;
 
-static LEAVE: LazyLock<Script> = script!("prelude.lua", "leave.lua");
+static LEAVE: LazyLock<Script> = script!("prelude.lua", "goes_on.lua", "leave.lua");
 
 /// What became of giving a place up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,7 @@ impl RoomStore {
         let keys = &self.keys;
         let mut call = LEAVE.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.left()).key(keys.addresses());
+        call.key(keys.joins());
         call.arg(run).arg(cohort.to_string()).arg(address.unwrap_or_default());
         call.arg(places_per_ip);
         let outcome: String = self.store.run(&call).await?;

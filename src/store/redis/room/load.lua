@@ -62,7 +62,7 @@ local at = given.paused ~= '1' and now + 1000 / rate or nil
 meter_write(meter_key, { next = 0, burst = tonumber(given.burst),
   anchors = { { from = 0, at = at, rate = rate } } })
 if tonumber(cursor) > 0 then
-  redis.call('ZADD', calls, cursor, cursor .. ':0')
+  redis.call('ZADD', calls, cursor, '0')
 end
 -- Who below it was admitted is not known: none of them counts as lapsed.
 redis.call('HSET', room_key, 'claimed', 0, 'admitted', 0, 'units_told', 0,

@@ -24,7 +24,7 @@ mod trail;
 
 pub use advance::Advance;
 pub use ceilings::Ceilings;
-pub use claim::{Claim, ClaimStep};
+pub use claim::{Claim, ClaimStep, Collected};
 pub use control::{ControlChange, ControlNo, Publish};
 pub use decide::{Decision, NEWS_MAX};
 pub use inside::Inside;
