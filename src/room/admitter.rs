@@ -62,7 +62,19 @@ impl Room {
     }
 
     pub(super) async fn look(&self) -> Result<(), RedisFailure> {
-        let _alone = self.looking.lock().await;
+        self.look_in_turn(&mut *self.looking.lock().await).await
+    }
+
+    /// Has seen what is written by now. One look does for all who wait for it: the heartbeat is not
+    /// kept waiting by each.
+    pub(super) async fn has_looked(&self) -> Result<(), RedisFailure> {
+        let next = self.looks.load(Ordering::Relaxed) + 1;
+        let mut done = self.looking.lock().await;
+        if *done < next { self.look_in_turn(&mut done).await } else { Ok(()) }
+    }
+
+    async fn look_in_turn(&self, done: &mut u64) -> Result<(), RedisFailure> {
+        let number = self.looks.fetch_add(1, Ordering::Relaxed) + 1;
         let asked_ms = self.clock.local_ms();
         let before = self.snapshot();
         let (now_ms, state) = self.store.look_beyond(before.read()).await?;
@@ -93,6 +105,7 @@ impl Room {
             // Redis missed a change that this node has heard of: it is handed back.
             self.store.adopt(known).await?;
         }
+        *done = number;
         Ok(())
     }
 

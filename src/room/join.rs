@@ -18,7 +18,7 @@ use crate::domain::limits::AddressKey;
 use crate::domain::refusal::{Problem, Refusal};
 use crate::domain::status::rfc3339;
 use crate::domain::ticket::Ticket;
-use crate::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
+use crate::store::redis::room::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins, Lapsed};
 
 /// How long a join waits for the core to raise a ceiling.
 const CEILING_WAIT: Duration = Duration::from_secs(1);
@@ -107,8 +107,14 @@ impl Room {
             address: request.address.filter(|_| is_counted).map(|address| self.blind(address)),
             ticket: request.ticket,
             account: request.account,
-            lapsed: request.lapsed,
+            lapsed: request.lapsed.map(|ticket| self.lapsed(ticket)),
         }
+    }
+
+    fn lapsed(&self, ticket: Ticket) -> Lapsed {
+        let seen = self.snapshot.load();
+        let position = seen.draw.as_ref().and_then(|draw| ticket.cohort.position(draw));
+        Lapsed { ticket, position }
     }
 
     /// Sends whatever waits as one step, one step at a time, for ever.

@@ -24,7 +24,9 @@ impl Room {
         match left.map_err(|error| self.failed("room.leave", &error))? {
             Leave::Left => {
                 // So that this node knows at once; the others know at their next look.
-                if let Err(error) = self.look().await {
+                if !self.has_left(ticket)
+                    && let Err(error) = self.has_looked().await
+                {
                     tracing::debug!(sale = %self.options.sale, %error, "room.leave: no look");
                 }
                 Ok(())

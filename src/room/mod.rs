@@ -86,8 +86,11 @@ pub struct Room {
     joins_refused: AtomicU64,
     /// Until [`Room::run`] takes it.
     waiting: Mutex<Option<mpsc::Receiver<join::Waiting>>>,
-    /// One look at a time: each reads on from where the one before ended.
-    looking: tokio::sync::Mutex<()>,
+    /// One look at a time: each reads on from where the one before ended. The number of the last
+    /// that came to its end.
+    looking: tokio::sync::Mutex<u64>,
+    /// Looks begun.
+    looks: AtomicU64,
 }
 
 impl Room {
@@ -116,6 +119,7 @@ impl Room {
             joins,
             waiting: Mutex::new(Some(waiting)),
             looking: tokio::sync::Mutex::default(),
+            looks: AtomicU64::new(0),
         })
     }
 

@@ -87,21 +87,43 @@ async fn a_missed_place_goes_on_as_one_new_place_beside_no_other_and_past_no_cap
 }
 
 #[tokio::test]
+async fn a_place_that_was_used_does_not_go_on_as_another_past_the_caps() {
+    let mut ground = RoomGround::new("usedcaps", 0, 100.0).await;
+    (ground.places_per_ip, ground.token_ttl_ms) = (1, 1_000);
+    ground.keep().await;
+    let room = ground.room().await;
+    until_open(&room).await;
+    let ticket = room.join(anonymous("used")).await.unwrap().ticket;
+    until("it is called", || room.snapshot().cursor == 1).await;
+    let Ok(Claimed::Admitted { admission, .. }) = room.claim(&ticket).await else {
+        panic!("it is not admitted")
+    };
+    until("the admission is over", || now_ms() > (admission.exp + 1) * 1_000).await;
+    assert_eq!(room.claim(&ticket).await.unwrap_err().problem, Problem::Missed);
+
+    let again = JoinRequest { lapsed: Some(ticket), ..anonymous("again") };
+
+    assert_eq!(room.join(again).await.unwrap_err().problem, Problem::TooManyPlaces);
+}
+
+#[tokio::test]
 async fn looks_at_the_same_moment_read_what_is_new_once() {
     let ground = RoomGround::new("looks", 0, 1.0).await;
     ground.keep().await;
     let room = ground.room().await;
     until_open(&room).await;
-    let ticket = room.join(anonymous("leaves")).await.unwrap().ticket;
+    let join = async |key: String| room.join(anonymous(&key)).await.unwrap().ticket;
 
     for position in 100..120_u64 {
         let mut missed = redis::cmd("ZADD");
         missed.arg(format!("stanchion:{{{}}}:missed", ground.sale)).arg(position).arg(position);
         let () = ground.redis.command(&missed).await.unwrap();
-        // Each leave looks; so does the room by itself.
-        for left in all((0..8).map(|_| room.leave(&ticket, None))).await {
+        // Who leaves is known at once; the room looks by itself as well.
+        let tickets = all((0..8).map(|number| join(format!("{position}-{number}")))).await;
+        for left in all(tickets.iter().map(|ticket| room.leave(ticket, None))).await {
             left.unwrap();
         }
+        assert!(tickets.iter().all(|ticket| room.has_left(ticket)));
         assert!(room.snapshot().has_missed(position), "{position} is forgotten");
     }
 }

@@ -52,7 +52,7 @@ async fn what_an_idle_line_has_saved_up_takes_nothing_from_the_admission() {
 #[tokio::test]
 async fn a_pause_longer_than_an_admission_takes_nothing_from_a_number_that_was_due_before_it() {
     let mut ground = RoomGround::new("longpause", 0, 100.0).await;
-    ground.token_ttl_ms = 1_500;
+    ground.token_ttl_ms = 5_000;
     ground.keep().await;
     let room = ground.room().await;
     until_open(&room).await;
@@ -60,12 +60,12 @@ async fn a_pause_longer_than_an_admission_takes_nothing_from_a_number_that_was_d
     let ticket = room.join(anonymous("first")).await.unwrap().ticket;
     until("it is called", || room.snapshot().cursor == 1).await;
     // Its slot is ahead, then due, then the line stands.
-    let ahead_ms = now_ms() + 300;
+    let ahead_ms = now_ms() + 1_000;
     ground.set("meter", &[("anchors", format!("0,{ahead_ms},100"))]).await;
     assert!(matches!(room.claim(&ticket).await, Ok(Claimed::Wait { slot_ms: Some(_), .. })));
     until("it is due", || now_ms() > ahead_ms).await;
     room.publish("ops", &paused(true)).await.unwrap();
-    until("an admission would be over", || now_ms() > ahead_ms + 2_500).await;
+    until("an admission would be over", || now_ms() > ahead_ms + 6_000).await;
     let since_ms = now_ms();
     room.publish("ops", &paused(false)).await.unwrap();
 

@@ -6,7 +6,7 @@ use stanchion::domain::id::AccountId;
 use stanchion::domain::sale::Control;
 use stanchion::domain::ticket::{Cohort, Ticket};
 use stanchion::store::redis::room::{
-    Advance, Freeze, JoinAnswer, JoinStep, Joined, Opening, Publish, RoomStore,
+    Advance, Freeze, JoinAnswer, JoinStep, Joined, Lapsed, Opening, Publish, RoomStore,
 };
 
 use crate::fixture::now_ms;
@@ -142,12 +142,12 @@ async fn a_number_of_a_run_that_is_over_says_nothing_in_the_next() {
         let (sale, sub) = (ground.sale.clone(), format!("{entry:032}"));
         Some(Ticket { sale, run, sub, cohort: Cohort::Entry(entry), account: None, issued_at: 1 })
     };
-    let step = |key: &str, ticket, lapsed| JoinStep {
+    let step = |key: &str, ticket, lapsed: Option<Ticket>| JoinStep {
         key: format!("{key:0>32}"),
         account: None,
         address: None,
         ticket,
-        lapsed,
+        lapsed: lapsed.map(|ticket| Lapsed { ticket, position: None }),
     };
     let join = async |steps: &[JoinStep]| {
         let joins = ground.store().join(steps, 0, 0).await.unwrap().unwrap();

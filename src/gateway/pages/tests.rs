@@ -354,7 +354,7 @@ fn wr_28_a_second_chance_is_told_to_be_the_last() {
     let mut page = view(PageState::Called);
     for (state, lapsed) in [(page.state, false), (page.state, true), (PageState::Booked, true)] {
         (page.state, page.place.lapsed) = (state, lapsed);
-        assert_eq!(html(&page).contains("second and last chance"), lapsed, "{state:?}");
+        assert_eq!(html(&page).contains("may be your last chance"), lapsed, "{state:?}");
     }
 }
 

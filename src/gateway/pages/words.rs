@@ -131,7 +131,7 @@ texts {
     try_again: "Try again";
     retry_in: "Try again in {}.";
     claim_within: "You have {} from the call.";
-    last_chance: "Your first time to go in is over. This is your second and last chance.";
+    last_chance: "Your first time to go in has passed. This may be your last chance.";
     know: "Good to know";
     order: "What decides the order";
     order_draw: "Chance alone: a draw at the opening second. Its secret is fixed before anybody can join: no shopper can steer it, nobody can change it later, anybody can recompute it.";

@@ -1,14 +1,15 @@
 -- Joins of one node, up to 512 in one step, all at one instant.
--- KEYS control room joins accounts addresses left journal wake
+-- KEYS control room joins accounts addresses left journal wake missed
 -- ARGV how many, places_per_ip, max_places, then their keys, then (if places_per_ip is not 0) their
 --   addresses, then for each that is more than an anonymous newcomer's: index account number owner
---   lapsed
+--   lapsed position
 --   (number and owner: what a valid ticket of the asker says; lapsed: a number of the asker's that
---   was called and missed, or left, and leads to a new one; numbers as "run:number"; "" = none)
+--   was missed, used up or left, and leads to a new one, and its position; numbers as "run:number";
+--   "" = none)
 -- Answers {now, run, a line for each join: a refusal; a new number; or, known before, number and
 --   account of the place}
 local control_key, room_key, joins, accounts, addresses = unpack(KEYS)
-local left, journal, wake = unpack(KEYS, 6)
+local left, journal, wake, missed = unpack(KEYS, 6)
 -- What a core has yet to write down; beyond this accounts wait until it has.
 local JOURNAL_MAX = 20000
 local KEYS_FROM = 4
@@ -48,7 +49,7 @@ if places_per_ip > 0 then
 end
 -- Where more is said of a join.
 local others = {}
-for at = others_from, #ARGV, 5 do
+for at = others_from, #ARGV, 6 do
   others[tonumber(ARGV[at])] = at
 end
 
@@ -62,9 +63,10 @@ local function is_left(number)
   return redis.call('ZSCORE', left, run .. ':' .. number)
 end
 
--- Whether a missed place goes on as a new one: once, whatever the key.
-local function goes_on(lapsed)
-  return lapsed ~= '' and not is_left(lapsed) and not get(joins, after(lapsed))
+-- Whether a missed place goes on as a new one: once, whatever the key. One that was used does not.
+local function goes_on(lapsed, position)
+  return lapsed ~= '' and redis.call('ZSCORE', missed, position) and not is_left(lapsed)
+    and not get(joins, after(lapsed))
 end
 
 -- How many places an anonymous newcomer's address has; false where they are not counted.
@@ -166,11 +168,11 @@ local function known_place(key, account, number, owner, lapsed)
 end
 
 -- The place of the asker, known or new, or a refusal.
-local function place(key, account, address, ticket, owner, lapsed)
+local function place(key, account, address, ticket, owner, lapsed, position)
   local number, tied = known_place(key, account, ticket, owner, lapsed)
   local answer = number and number .. ' ' .. tied
   if not number then
-    local is_counted = not goes_on(lapsed)
+    local is_counted = not goes_on(lapsed, position)
     local refused = refusal(account, address, is_counted)
     if refused then
       return refused
@@ -194,15 +196,15 @@ end
 
 local answers, first, is_short = {}, upcoming, false
 for i = 1, count do
-  local account, ticket, owner, lapsed, address = '', '', '', '', ''
+  local account, ticket, owner, lapsed, position, address = '', '', '', '', '', ''
   if others[i] then
-    account, ticket, owner, lapsed = unpack(ARGV, others[i] + 1, others[i] + 4)
+    account, ticket, owner, lapsed, position = unpack(ARGV, others[i] + 1, others[i] + 5)
     ticket, lapsed = of_this_run(ticket), of_this_run(lapsed)
   end
   if places_per_ip > 0 then
     address = ARGV[addresses_from + i - 1]
   end
-  local answer = place(ARGV[KEYS_FROM + i - 1], account, address, ticket, owner, lapsed)
+  local answer = place(ARGV[KEYS_FROM + i - 1], account, address, ticket, owner, lapsed, position)
   is_short = is_short or answer == 'ceiling'
   answers[i] = answer
 end

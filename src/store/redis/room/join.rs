@@ -25,8 +25,17 @@ pub struct JoinStep {
     pub address: Option<String>,
     /// The asker's valid ticket.
     pub ticket: Option<Ticket>,
-    /// One whose place was missed or left: it is not found again.
-    pub lapsed: Option<Ticket>,
+    /// A place of the asker's that is over.
+    pub lapsed: Option<Lapsed>,
+}
+
+/// A place that was missed, used up or left: it is not found again.
+#[derive(Debug, Clone)]
+pub struct Lapsed {
+    /// What proves it.
+    pub ticket: Ticket,
+    /// Where it stood in line, once that is drawn.
+    pub position: Option<u64>,
 }
 
 /// A place, new or known.
@@ -86,6 +95,7 @@ impl RoomStore {
         let mut call = JOIN.prepare_invoke();
         call.key(keys.control()).key(keys.room()).key(keys.joins()).key(keys.accounts());
         call.key(keys.addresses()).key(keys.left()).key(keys.journal()).key(keys.wake());
+        call.key(keys.missed());
         call.arg(steps.len()).arg(places_per_ip).arg(max_places);
         let steps = || steps.iter().map(AsRef::as_ref);
         for step in steps() {
@@ -100,7 +110,10 @@ impl RoomStore {
             let owner = step.ticket.as_ref().and_then(|ticket| ticket.account.as_ref());
             call.arg(index + 1).arg(text(step.account.as_ref()));
             call.arg(number_of(step.ticket.as_ref())).arg(text(owner));
-            call.arg(number_of(step.lapsed.as_ref()));
+            let lapsed = step.lapsed.as_ref();
+            call.arg(number_of(lapsed.map(|lapsed| &lapsed.ticket)));
+            let position = lapsed.and_then(|lapsed| lapsed.position);
+            call.arg(position.map(|position| position.to_string()).unwrap_or_default());
         }
         let raw: Vec<String> = self.store.run(&call).await?;
         parse(&raw, steps())

@@ -28,7 +28,7 @@ pub use claim::{Claim, ClaimStep, Collected};
 pub use control::{ControlChange, ControlNo, Publish};
 pub use decide::{Decision, NEWS_MAX};
 pub use inside::Inside;
-pub use join::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins};
+pub use join::{JOINS_MAX, JoinAnswer, JoinStep, Joined, Joins, Lapsed};
 pub use journal::{JournalEntry, JournalPage};
 pub use leave::Leave;
 pub use load::{ACCOUNTS_MAX, Loading, OlderCopy, Restore};
