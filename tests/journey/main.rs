@@ -60,6 +60,7 @@ mod room_line;
 mod room_meter;
 mod room_pace;
 mod room_restore;
+mod room_share;
 mod room_steps;
 mod room_stock;
 mod sabotage;

@@ -41,7 +41,7 @@ async fn late(room: &Room, count: usize) -> Vec<Ticket> {
 }
 
 /// No window holds more than the rate over it and one.
-fn is_within(slots: &[u64], per_second: u64) {
+pub(crate) fn is_within(slots: &[u64], per_second: u64) {
     for (number, from) in slots.iter().enumerate() {
         for (count, to) in (1_u64..).zip(&slots[number..]) {
             let allowed = (to + 1 - from) * per_second / 1_000 + 1;
