@@ -283,8 +283,6 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
-    use hyper::body::Incoming;
-
     use super::*;
     use crate::http::guard::Sizes;
     use crate::http::listener::{self, Options};
@@ -323,7 +321,7 @@ mod tests {
         let proxy = Arc::new(Proxy::new(upstream, allowance, ending.clone(), tasks.clone()));
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
-        let handler = move |request: Request<Incoming>, _| {
+        let handler = move |request: Request<hyper::body::Incoming>, _| {
             let request = request.map(Received::from);
             let proxy = Arc::clone(&proxy);
             async move {
