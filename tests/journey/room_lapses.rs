@@ -87,6 +87,34 @@ async fn a_missed_place_goes_on_as_one_new_place_beside_no_other_and_past_no_cap
 }
 
 #[tokio::test]
+async fn a_window_stands_still_while_the_line_is_paused() {
+    let mut ground = RoomGround::new("windowstill", 0, 100.0).await;
+    ground.file.claim_window_ms = 3_000;
+    ground.keep().await;
+    let room = ground.room().await;
+    until_open(&room).await;
+    let ticket = room.join(anonymous("called")).await.unwrap().ticket;
+    let told = || room.status(Some(&ticket), None);
+    let pause = async |paused| {
+        let change = ControlChange { paused: Some(paused), ..ControlChange::default() };
+        room.publish("ops", &change).await.unwrap();
+        until("it is known", || told().paused == paused).await;
+        now_ms()
+    };
+    until("it is called", || told().place.state == PlaceState::Called).await;
+
+    let paused_ms = pause(true).await;
+    until("two windows are over by the clock", || now_ms() > paused_ms + 6_500).await;
+    let resumed_ms = pause(false).await;
+
+    until("lapses were looked for", || now_ms() > resumed_ms + 300).await;
+    let place = told().place;
+    assert_eq!((place.state, place.lapsed), (PlaceState::Called, false));
+    until("the rest of the window is over", || told().place.lapsed).await;
+    assert!(now_ms() > resumed_ms + 1_000, "{} ms", now_ms() - resumed_ms);
+}
+
+#[tokio::test]
 async fn a_place_that_was_used_does_not_go_on_as_another_past_the_caps() {
     let mut ground = RoomGround::new("usedcaps", 0, 100.0).await;
     (ground.places_per_ip, ground.token_ttl_ms) = (1, 1_000);
