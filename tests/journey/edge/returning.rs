@@ -18,7 +18,7 @@ async fn ed_49_a_browser_stays_admitted_along_a_redirect_chain_from_another_site
     let shown = document(folder.path(), &pay).await;
 
     assert!(shown.contains("ok"), "{shown}");
-    assert_eq!(provider.heads("GET /provider").len(), 1, "it was at the provider's");
+    assert!(!provider.heads("GET /provider").is_empty(), "it was at the provider's");
     let visitor = |path: &str| {
         let head = edge.shop.heads(path).pop().unwrap();
         header(&head, "stanchion-visitor").map(str::to_owned)
