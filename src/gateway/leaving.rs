@@ -89,8 +89,8 @@ pub(super) async fn recover(
 fn over(state: PlaceState) -> Refusal {
     let detail = |what| {
         format!(
-            "the place of this code was {what}; join for a new one behind everybody, or go on with \
-             the place you have here"
+            "The place of this code was {what}. Join for a new one behind everybody, or go on with \
+             the place you have here."
         )
     };
     match state {
