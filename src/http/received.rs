@@ -1,4 +1,5 @@
-//! The body of a request: still on its way, or read together with its head.
+//! The body of a request: still on its way, or read together with its head. Requests are shared on
+//! their way through the pipeline, which the boxes of [`super::body::Body`] cannot be.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -88,11 +88,11 @@ async fn a_call_may_take_longer_than_a_connection_may_be_idle() {
     let mut waiting = Waiting::bounded("1", Bounds { head, ..Bounds::default() }).await;
     // That time passes is what is asked about.
     tokio::time::sleep(8 * head).await;
+    let begun = tokio::time::Instant::now();
     waiting.word.add_permits(1);
     let mut answer = [0; 512];
     let length = waiting.far.read(&mut answer).await.unwrap();
     assert!(answer[..length].ends_with(b"call 1 0"), "{length}");
-    let begun = tokio::time::Instant::now();
     assert_eq!(waiting.rest().await, Vec::<String>::new());
     assert!(begun.elapsed() >= head, "and is idle from its answer on");
 }
